@@ -1,0 +1,72 @@
+"""ClickHouse clients: clickhouse-connect over HTTP, one replica, no session id, and no repeat of a statement.
+
+Deciding statements go through ``command``, rows through ``raw_insert`` with a generator: since 1.12 those two are
+sent once. ``insert``, ``insert_df`` and ``raw_insert`` with bytes are sent again when a reply is lost; do not use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.drivers.secret import Secret
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClickHouseDsn:
+    """Where and as whom. ``settings`` are sent with every request."""
+
+    host: str
+    port: int = 8123
+    database: str = "default"
+    user: str
+    password: Secret
+    secure: bool = False
+    verify: bool = True
+    app: str = "dpone"
+    connect_timeout_seconds: int = 15
+    send_receive_timeout_seconds: int = 300
+
+    def for_user(self, user: str, password: Secret, *, app: str | None = None) -> ClickHouseDsn:
+        """The same server as another user."""
+        return replace(self, user=user, password=password, app=app or self.app)
+
+
+def connect(dsn: ClickHouseDsn, *, settings: Mapping[str, object] | None = None) -> Client:
+    """Open one client with its own HTTP pool. Raises ControlUnavailable when the server does not answer."""
+    import clickhouse_connect
+    from clickhouse_connect.driver.exceptions import ClickHouseError
+    from clickhouse_connect.driver.httputil import get_pool_manager
+
+    version = tuple(int(part) for part in clickhouse_connect.__version__.split(".")[:2])
+    if version < (1, 12):
+        raise ConfigurationError(
+            "clickhouse_connect_version",
+            happened="clickhouse-connect is older than 1.12 and may send a statement twice when a reply is lost.",
+        )
+    try:
+        return clickhouse_connect.get_client(
+            host=dsn.host,
+            port=dsn.port,
+            database=dsn.database,
+            username=dsn.user,
+            password=dsn.password.reveal(),
+            interface="https" if dsn.secure else "http",
+            verify=dsn.verify,
+            connect_timeout=dsn.connect_timeout_seconds,
+            send_receive_timeout=dsn.send_receive_timeout_seconds,
+            query_retries=0,
+            autogenerate_session_id=False,
+            client_name=dsn.app,
+            settings=dict(settings or {}),
+            pool_mgr=get_pool_manager(verify=dsn.verify),
+        )
+    except ClickHouseError as err:
+        raise ControlUnavailable(
+            "clickhouse_connect", happened=f"no answer from {dsn.host}:{dsn.port} as {dsn.user}: {err}"
+        ) from err

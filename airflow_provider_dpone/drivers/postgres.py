@@ -1,0 +1,47 @@
+"""PostgreSQL connections: psycopg 3, manual commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_dpone.contracts.errors import ControlUnavailable
+from airflow_provider_dpone.drivers.secret import Secret
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresDsn:
+    """Where and as whom. ``app`` is shown as application_name; it carries the attempt."""
+
+    host: str
+    port: int = 5432
+    database: str
+    user: str
+    password: Secret
+    app: str = "dpone"
+    sslmode: str = "prefer"
+    connect_timeout_seconds: int = 15
+
+
+def connect(dsn: PostgresDsn) -> psycopg.Connection[tuple[Any, ...]]:
+    """Open one connection. Raises ControlUnavailable when no session came to be."""
+    import psycopg
+
+    try:
+        return psycopg.connect(
+            host=dsn.host,
+            port=dsn.port,
+            dbname=dsn.database,
+            user=dsn.user,
+            password=dsn.password.reveal(),
+            application_name=dsn.app,
+            sslmode=dsn.sslmode,
+            connect_timeout=dsn.connect_timeout_seconds,
+        )
+    except psycopg.OperationalError as err:
+        raise ControlUnavailable(
+            "postgres_connect", happened=f"no session on {dsn.host}:{dsn.port} as {dsn.user}: {err}"
+        ) from err
