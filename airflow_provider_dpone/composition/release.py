@@ -1,0 +1,271 @@
+"""A release on disk: the author's files, every relation they write, and one content-addressed `release.json`.
+
+    RELEASE/release.json          identity of everything below; its digest is the release id
+    RELEASE/composition.yaml      as written by the author
+    RELEASE/workloads/*.yaml      as written by the author
+    RELEASE/<dbt project>/…       as written by the author
+
+`build` freezes an author's folder into such a tree; `read` re-verifies the whole closure, and refuses by name any file
+that is changed, missing, extra, linked or too large.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_dpone.composition.dbt_manifest import parse_project
+from airflow_provider_dpone.composition.manifest import (
+    Binding,
+    Composition,
+    MssqlToClickHouse,
+    NativeDbt,
+    PostgresToMssql,
+    read_composition,
+    read_text,
+    read_workload,
+)
+from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations, transfer_relation
+from airflow_provider_dpone.contracts import canonical
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+
+RELEASE_FILE = "release.json"
+SCHEMA = "dpone.release.v1"
+FILE_LIMIT = 8 * 1024 * 1024
+FILE_COUNT_LIMIT = 10_000
+
+#: What tools leave in a project folder; never part of a release.
+_LEFT_BEHIND = frozenset({"target", "logs", "dbt_packages", "__pycache__", ".user.yml"})
+
+WorkloadManifest = PostgresToMssql | MssqlToClickHouse | NativeDbt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedWorkload:
+    """One workload with its final pins."""
+
+    manifest: WorkloadManifest
+    pack_sha256: str
+    plan_sha256: str
+    relations: tuple[WrittenRelation, ...]
+
+    @property
+    def workload_id(self) -> str:
+        return self.manifest.workload_id
+
+    @property
+    def sink_binding(self) -> str:
+        """The alias of the database that the workload writes."""
+        return self.manifest.dbt.binding if isinstance(self.manifest, NativeDbt) else self.manifest.sink.binding
+
+    def document(self) -> dict[str, object]:
+        return {
+            "workload_id": self.workload_id,
+            "pack_sha256": self.pack_sha256,
+            "plan_sha256": self.plan_sha256,
+            "relations": [relation.document() for relation in self.relations],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A verified release. `root` is its folder; nothing in it may change while it is in use."""
+
+    root: Path
+    release_id: str
+    composition: Composition
+    workloads: tuple[ReleasedWorkload, ...]
+
+    def workload(self, workload_id: str) -> ReleasedWorkload:
+        for workload in self.workloads:
+            if workload.workload_id == workload_id:
+                return workload
+        raise ConfigurationError(
+            "workload_unknown",
+            happened=f"the release has no workload {workload_id!r}; it has {[w.workload_id for w in self.workloads]}.",
+        )
+
+    def binding(self, alias: str) -> Binding:
+        return self.composition.bindings[alias]
+
+
+def build(source: Path, destination: Path) -> Release:
+    """Freeze the author's folder `source` into the new folder `destination`.
+
+    dbt projects are parsed (no connection is made) to learn what they write. Refuses an existing destination.
+    """
+    if destination.exists():
+        raise ConfigurationError(
+            "release_exists", happened=f"{destination} exists; a release is never changed in place."
+        )
+    staging = destination.with_name(destination.name + ".building")
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        shutil.copytree(source, staging, symlinks=True, ignore=lambda _, names: [n for n in names if n in _LEFT_BEHIND])
+        files = dict(_digests(staging))
+        composition, manifests = _read_manifests(staging)
+        workloads = tuple(_pin(staging, composition, manifest, files) for manifest in manifests)
+        document = _document(composition, workloads, files)
+        (staging / RELEASE_FILE).write_bytes(canonical.exact_bytes(document))
+        os.replace(staging, destination)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    return read(destination)
+
+
+def read(root: Path, *, expected_release_id: str | None = None) -> Release:
+    """Re-verify every byte of a release and return it."""
+    try:
+        data = (root / RELEASE_FILE).read_bytes()
+        document = canonical.strict_object(data)
+    except (OSError, canonical.StrictJsonError) as err:
+        raise ConfigurationError("release_unreadable", happened=f"{root / RELEASE_FILE}: {err}.") from err
+    release_id = canonical.sha256_text(data)
+    if expected_release_id is not None and release_id != expected_release_id:
+        raise ConfigurationError(
+            "release_id", happened=f"{root} holds the release {release_id}, not {expected_release_id}."
+        )
+    found = {path: entry for path, entry in _digests(root) if path != RELEASE_FILE}
+    _compare(document["files"], found)
+    composition, manifests = _read_manifests(root)
+    recorded = {entry["workload_id"]: entry for entry in document["workloads"]}
+    workloads = tuple(
+        ReleasedWorkload(
+            manifest=manifest,
+            pack_sha256=recorded[manifest.workload_id]["pack_sha256"],
+            plan_sha256=recorded[manifest.workload_id]["plan_sha256"],
+            relations=tuple(WrittenRelation(**relation) for relation in recorded[manifest.workload_id]["relations"]),
+        )
+        for manifest in manifests
+    )
+    release = Release(root=root, release_id=release_id, composition=composition, workloads=workloads)
+    for workload in workloads:
+        if _pins(composition, workload.manifest, workload.relations, found) != (
+            workload.pack_sha256,
+            workload.plan_sha256,
+        ):
+            raise ConfigurationError(
+                "release_pins", happened=f"the pins of {workload.workload_id} do not match its files."
+            )
+    return release
+
+
+def _read_manifests(root: Path) -> tuple[Composition, list[WorkloadManifest]]:
+    composition = read_composition(read_text(root / "composition.yaml"), "composition.yaml")
+    manifests = sorted(
+        (read_workload(read_text(root / path), path) for path in composition.workloads), key=lambda m: m.workload_id
+    )
+    ids = [manifest.workload_id for manifest in manifests]
+    if len(set(ids)) != len(ids):
+        raise ConfigurationError("workload_twice", happened=f"a workload id stands twice in {ids}.")
+    for manifest in manifests:
+        for alias, connector in _aliases(manifest):
+            binding = composition.bindings.get(alias)
+            if binding is None or binding.connector != connector:
+                raise ConfigurationError(
+                    "binding",
+                    happened=f"{manifest.workload_id} needs the binding {alias!r} of the connector {connector}.",
+                )
+    return composition, manifests
+
+
+def _aliases(manifest: WorkloadManifest) -> Iterator[tuple[str, str]]:
+    if isinstance(manifest, NativeDbt):
+        yield manifest.dbt.binding, "mssql"
+    elif isinstance(manifest, PostgresToMssql):
+        yield manifest.source.binding, "postgres"
+        yield manifest.sink.binding, "mssql"
+    else:
+        yield manifest.source.binding, "mssql"
+        yield manifest.sink.binding, "clickhouse"
+
+
+def _pin(
+    root: Path, composition: Composition, manifest: WorkloadManifest, files: Mapping[str, Mapping[str, object]]
+) -> ReleasedWorkload:
+    relations = _relations(root, composition, manifest)
+    pack_sha256, plan_sha256 = _pins(composition, manifest, relations, files)
+    return ReleasedWorkload(manifest=manifest, pack_sha256=pack_sha256, plan_sha256=plan_sha256, relations=relations)
+
+
+def _relations(root: Path, composition: Composition, manifest: WorkloadManifest) -> tuple[WrittenRelation, ...]:
+    if isinstance(manifest, NativeDbt):
+        database = composition.bindings[manifest.dbt.binding].database
+        parsed = parse_project(root / manifest.dbt.project, database=database, schema=manifest.dbt.default_schema)
+        return dbt_relations(parsed, database=database)
+    if isinstance(manifest, PostgresToMssql):
+        return transfer_relation(manifest.workload_id, schema=manifest.sink.schema_, name=manifest.sink.table)
+    database = composition.bindings[manifest.sink.binding].database
+    return transfer_relation(manifest.workload_id, schema=database, name=manifest.sink.table)
+
+
+def _pins(
+    composition: Composition,
+    manifest: WorkloadManifest,
+    relations: tuple[WrittenRelation, ...],
+    files: Mapping[str, Mapping[str, object]],
+) -> tuple[str, str]:
+    prefix = f"{manifest.dbt.project}/" if isinstance(manifest, NativeDbt) else None
+    options = manifest.model_dump(mode="json", by_alias=True)
+    pack = {
+        "schema": "dpone.workload-pack.v1",
+        "manifest": options,
+        "files": {path: entry for path, entry in files.items() if prefix and path.startswith(prefix)},
+        "relations": [relation.document() for relation in relations],
+    }
+    plan = {
+        "schema": "dpone.workload-plan.v1",
+        "cell": manifest.cell,
+        "bindings": {alias: composition.bindings[alias].model_dump(mode="json") for alias, _ in _aliases(manifest)},
+        "options": options,
+    }
+    return canonical.exact_sha256(pack), canonical.exact_sha256(plan)
+
+
+def _document(
+    composition: Composition, workloads: tuple[ReleasedWorkload, ...], files: Mapping[str, Mapping[str, object]]
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "name": composition.name,
+        "environment": composition.environment,
+        "workloads": [workload.document() for workload in workloads],
+        "files": files,
+    }
+
+
+def _digests(root: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    count = 0
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
+            path = Path(folder) / name
+            relative = path.relative_to(root).as_posix()
+            if path.is_symlink() or not path.is_file() or path.stat().st_nlink != 1:
+                raise ConfigurationError("release_link", happened=f"{relative} is not a plain file of its own.")
+            size = path.stat().st_size
+            count += 1
+            if size > FILE_LIMIT or count > FILE_COUNT_LIMIT:
+                raise ConfigurationError(
+                    "release_size",
+                    happened=f"{relative}: a release holds at most {FILE_COUNT_LIMIT} files of {FILE_LIMIT} bytes.",
+                )
+            yield relative, {"sha256": "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": size}
+
+
+def _compare(recorded: Mapping[str, Mapping[str, object]], found: Mapping[str, Mapping[str, object]]) -> None:
+    missing = sorted(set(recorded) - set(found))
+    extra = sorted(set(found) - set(recorded))
+    changed = sorted(path for path in set(found) & set(recorded) if found[path] != recorded[path])
+    if missing or extra or changed:
+        raise ConfigurationError(
+            "release_closure",
+            happened="the release's files are not those it was built with: "
+            f"missing {missing}, extra {extra}, changed {changed}.",
+        )

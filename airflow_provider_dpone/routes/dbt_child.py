@@ -1,0 +1,45 @@
+"""The dbt child process: reads its secret from an inherited pipe, then runs dbt in this very process.
+
+Started as `python -I dbt_child.py SECRET_FD -- DBT ARGUMENTS`. The secret is set in the environment after exec, so it
+stands in nobody's /proc; the process is not dumpable and writes no core file. It imports nothing of the provider.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import sys
+
+#: dbt hides the value of a variable with this prefix from its logs and artifacts.
+SECRET_VARIABLE = "DBT_ENV_SECRET_DPONE_PASSWORD"  # noqa: S105  # the name of the variable, not a secret
+
+_PR_SET_DUMPABLE = 4
+
+
+def main(arguments: list[str]) -> int:
+    descriptor, separator, *dbt_arguments = arguments
+    if separator != "--":
+        print("usage: dbt_child.py SECRET_FD -- DBT ARGUMENTS", file=sys.stderr)
+        return 2
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with os.fdopen(int(descriptor), "r", encoding="utf-8") as pipe:
+        secret = pipe.read()
+    if not secret:
+        print("dpone: no credential arrived on the pipe; dbt was not started.", file=sys.stderr)
+        return 2
+    os.environ[SECRET_VARIABLE] = secret
+    del secret
+
+    from dbt.cli.main import dbtRunner
+
+    result = dbtRunner().invoke(dbt_arguments)
+    if result.exception is not None:
+        print(f"dpone: dbt stopped: {type(result.exception).__name__}: {result.exception}", file=sys.stderr)
+        return 2
+    return 0 if result.success else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,139 @@
+"""Runs dbt as a child process that holds the attempt's secret in its memory and nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.gates.interface import Credential
+from airflow_provider_dpone.routes.dbt_child import SECRET_VARIABLE
+
+_CHILD = Path(__file__).with_name("dbt_child.py")
+
+#: How long dbt may take to end by itself after SIGINT, before its whole process group is killed. Airflow kills its
+#: own task process five seconds after SIGTERM.
+INTERRUPT_GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DbtInvocation:
+    """One `dbt build`. `folder` is new for every attempt: a stale run_results.json would be read as this run's."""
+
+    project: Path
+    folder: Path
+    profile: str
+    target: MsSqlDsn
+    schema: str
+    threads: int
+
+
+class DbtProcess:
+    """A started dbt. `wait` streams its log and returns the exit code; `interrupt` may come from another thread."""
+
+    def __init__(self, invocation: DbtInvocation, credential: Credential) -> None:
+        self._secret = credential.secret
+        _write_profile(invocation, credential.username)
+        read_end, write_end = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(_CHILD), str(read_end), "--", *_arguments(invocation)],
+                cwd=invocation.folder,
+                env=_environment(invocation.folder),
+                pass_fds=(read_end,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(write_end)
+            raise
+        finally:
+            os.close(read_end)
+        # A child that died before it read leaves a broken pipe: its exit code tells, not this write.
+        with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "w", encoding="utf-8") as pipe:
+            pipe.write(credential.secret.reveal())
+
+    def wait(self, log: logging.Logger | logging.LoggerAdapter[Any]) -> int:
+        """Log every line that dbt prints, scrubbed, until it ends."""
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                log.info("dbt: %s", scrub(line.decode("utf-8", "replace").rstrip(), self._secret))
+            return self._process.wait()
+        finally:
+            self.kill()
+            self._process.stdout.close()
+
+    def interrupt(self) -> None:
+        """Ask dbt to end; kill its process group when it does not. Its statements end when the login is closed."""
+        self._signal(signal.SIGINT)
+        threading.Timer(INTERRUPT_GRACE_SECONDS, self.kill).start()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def scrub(text: str, secret: Secret) -> str:
+    """Text without the secret, should a driver's message repeat it."""
+    return text.replace(secret.reveal(), "***")
+
+
+def _arguments(invocation: DbtInvocation) -> Sequence[str]:
+    folder = invocation.folder
+    return [
+        *("--no-use-colors", "--no-version-check", "--log-path", str(folder / "logs")),
+        *("build", "--project-dir", str(invocation.project), "--profiles-dir", str(folder)),
+        *("--target-path", str(folder / "target"), "--threads", str(invocation.threads), "--no-partial-parse"),
+    ]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The only variables that dbt sees. HOME is the attempt's folder, so nothing of the user's is read or written."""
+    allowed = {
+        name: os.environ[name] for name in ("PATH", "TZ", "SSL_CERT_FILE", "LD_LIBRARY_PATH") if name in os.environ
+    }
+    return {**allowed, "HOME": str(folder), "LANG": "C.UTF-8", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def _write_profile(invocation: DbtInvocation, user: str) -> None:
+    dsn = invocation.target
+    output = {
+        "type": "sqlserver",
+        "backend": "mssql-python",
+        "host": dsn.host,
+        "port": dsn.port,
+        "database": dsn.database,
+        "schema": invocation.schema,
+        "user": user,
+        "password": "{{ env_var('" + SECRET_VARIABLE + "') }}",
+        "encrypt": dsn.encrypt != "no",
+        "trust_cert": dsn.trust_server_certificate,
+        "login_timeout": dsn.login_timeout_seconds,
+        "threads": invocation.threads,
+        # A repeat inside dbt would be a second execution that nobody admitted.
+        "retries": 0,
+    }
+    profiles = {invocation.profile: {"target": "attempt", "outputs": {"attempt": output}}}
+    path = invocation.folder / "profiles.yml"
+    path.write_text(yaml.safe_dump(profiles), encoding="utf-8")
+    path.chmod(0o600)

@@ -1,0 +1,236 @@
+"""PostgreSQL to SQL Server, full refresh, target_atomic: the target is replaced in one fenced transaction.
+
+The source is read by COPY under one REPEATABLE READ snapshot. Rows go by bulk insert into a staging table that carries
+the attempt in its name. One target transaction then takes the fence row and keeps it, replaces the content, verifies
+it, drops the staging table, writes the outcome marker and commits. A commit whose acknowledgement is lost is resolved
+by the marker alone, after the writer is closed and quiescent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
+from airflow_provider_dpone.contracts.principal import Connector, Purpose
+from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql, quote_mssql, quote_postgres
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
+from airflow_provider_dpone.gates import target_fence
+from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
+from airflow_provider_dpone.routes import relation_inventory
+from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
+from airflow_provider_dpone.routes.postgres_values import MAX, Convert, TargetColumn, conversion
+
+CELL = "postgres_mssql_full_refresh_v1"
+
+_SQL = load_sql("airflow_provider_dpone.routes", "sql/target_atomic.sql")
+_SOURCE = load_sql("airflow_provider_dpone.routes", "sql/postgres_source.sql")
+_STAGING_INFIX = "__dpone_"
+_BYTES_PER_CHARACTER = {"nchar": 2, "nvarchar": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresToMsSqlPlan:
+    """One table to one table. `source` is a reading account; the login of `target` is replaced by the attempt's."""
+
+    source: PostgresDsn
+    source_schema: str
+    source_table: str
+    target: MsSqlDsn
+    target_schema: str
+    target_table: str
+
+
+class PostgresToMsSqlRoute:
+    """`observe` connects as the outcome reader of the target instance."""
+
+    cell = CELL
+
+    def __init__(self, plan: PostgresToMsSqlPlan, observe: Connect) -> None:
+        self._plan = plan
+        self._observe = observe
+
+    def principals(self) -> tuple[tuple[Connector, Purpose], ...]:
+        return (("mssql", "ingest"),)
+
+    def admission_record(self, ctx: Observation) -> Mapping[str, object]:
+        return {"schema": "dpone.target-atomic-admission.v1", "relations": self._relations(ctx)}
+
+    def work(self, ctx: AttemptContext) -> RouteReport:
+        plan = self._plan
+        credential = ctx.issue("ingest", MsSqlWriterGrant(database=plan.target.database))
+        connection = connect_mssql(plan.target.for_login(credential.username, credential.secret))
+        try:
+            columns = self._target_columns(connection)
+            self._clear_left_staging(ctx, connection)
+            staging = quote_mssql(plan.target_schema, self._staging_name(ctx))
+            target = quote_mssql(plan.target_schema, plan.target_table)
+            drain(connection, _SQL.text("create_staging", staging=staging, target=target))
+            connection.commit()
+            source = SourceRows(plan, columns)
+            with ctx.interruptible(source.cancel):
+                copied = _bulk_insert(connection, staging, [column.name for column in columns], source)
+            if copied != source.count:
+                raise TargetNotVerified(f"{source.count} rows were read and {copied} were staged.")
+            ctx.log.info("staged %d rows (%d bytes) in %s", source.count, source.bytes, staging)
+            names = ", ".join(quote_mssql(column.name) for column in columns)
+            self._replace(ctx, connection, source, {"staging": staging, "target": target, "columns": names})
+        finally:
+            connection.close()
+        return RouteReport(rows=source.count, bytes=source.bytes, details={"content_sha256": source.digest})
+
+    def outcome(self, ctx: Observation) -> Outcome:
+        plan = self._plan
+        recorded = ctx.evidence.evidence(ctx.operation.attempt_sha256, "admission")
+        after = self._relations(ctx)
+        names = ((plan.target_schema, plan.target_table), (plan.target_schema, self._staging_name(ctx)))
+        connection = self._observe()
+        try:
+            marker = target_fence.read_marker(connection, plan.target.database, ctx.operation.attempt_sha256)
+            connection.rollback()
+        finally:
+            connection.close()
+        evidence = {
+            "schema": "dpone.target-atomic-outcome.v1",
+            "marker": marker is not None,
+            "rows": marker.row_count if marker else None,
+            "content_sha256": marker.evidence_sha256 if marker else None,
+            "changes": relation_inventory.changes(recorded["relations"] if recorded else after, after, names),
+            "relations": after,
+        }
+        # The replacement and the marker are one transaction: no marker after quiescence, no replacement.
+        return Outcome(state="SUCCEEDED" if marker else "FAILED", evidence=evidence)
+
+    def _replace(
+        self, ctx: AttemptContext, connection: Connection, source: SourceRows, names: Mapping[str, str]
+    ) -> None:
+        operation_key = ctx.operation.attempt_sha256
+        target_fence.hold(connection, operation_key)
+        drain(connection, _SQL.text("replace", **names))
+        ((held, differing),) = drain(connection, _SQL.text("verify", **names))[0]
+        if held != source.count or differing:
+            raise TargetNotVerified(f"{source.count} rows were read, the target holds {held}, {differing} differ.")
+        drain(connection, _SQL.text("drop", staging=names["staging"]))
+        target_fence.mark(connection, operation_key, source.count, source.digest)
+        connection.commit()
+
+    def _relations(self, ctx: Observation) -> dict[str, Mapping[str, Any]]:
+        plan = self._plan
+        names = ((plan.target_schema, plan.target_table), (plan.target_schema, self._staging_name(ctx)))
+        return dict(relation_inventory.observe(self._observe, plan.target.database, names))
+
+    def _staging_name(self, ctx: Observation) -> str:
+        return self._plan.target_table + _STAGING_INFIX + ctx.operation.digest_prefix
+
+    def _target_columns(self, connection: Connection) -> tuple[TargetColumn, ...]:
+        name = quote_mssql(self._plan.target_schema, self._plan.target_table)
+        (rows,) = drain(connection, _SQL.text("columns"), name)
+        connection.commit()
+        if not rows:
+            raise ConfigurationError(
+                "target_table",
+                happened=f"{name} does not exist in {self._plan.target.database}, or the writer role cannot see it.",
+                check="that its owner created it in a managed schema; a transfer never creates its target.",
+            )
+        return tuple(
+            TargetColumn(
+                name=column,
+                type=type_name,
+                length=length if length == MAX else length // _BYTES_PER_CHARACTER.get(type_name, 1),
+                precision=precision,
+                scale=scale,
+                nullable=bool(nullable),
+                identity=bool(identity),
+                computed=bool(computed),
+                collation=collation,
+            )
+            for column, type_name, length, precision, scale, nullable, identity, computed, collation in rows
+        )
+
+    def _clear_left_staging(self, ctx: AttemptContext, connection: Connection) -> None:
+        prefix = self._plan.target_table + _STAGING_INFIX
+        (rows,) = drain(connection, _SQL.text("left_staging"), self._plan.target_schema, len(prefix), prefix)
+        for (name,) in rows:
+            ctx.log.info("dropping %s, left by an earlier attempt that is closed and resolved", name)
+            drain(connection, _SQL.text("drop", staging=quote_mssql(self._plan.target_schema, name)))
+        connection.commit()
+
+
+class TargetNotVerified(GuardError):
+    """What arrived is not what was read; the target transaction was not committed."""
+
+    code = "DPONE_TARGET_NOT_VERIFIED"
+    not_done = "the target transaction was rolled back; the target holds what it held before."
+    check = "triggers, computed columns and collations of the target table."
+
+    def __init__(self, happened: str) -> None:
+        super().__init__("content", happened=happened)
+
+
+class SourceRows:
+    """The converted rows of one snapshot, once. After iteration `count`, `bytes` and `digest` describe what was read.
+
+    `bytes` counts the rows' text form; `digest` is the sum of their hashes, so it does not depend on their order.
+    """
+
+    def __init__(self, plan: PostgresToMsSqlPlan, columns: tuple[TargetColumn, ...]) -> None:
+        self._connection = connect_postgres(plan.source)
+        self._relation = quote_postgres(plan.source_schema, plan.source_table)
+        self._columns = columns
+        self.count = 0
+        self.bytes = 0
+        self._sum = 0
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._sum:064x}"
+
+    def cancel(self) -> None:
+        self._connection.cancel_safe()
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        connection = self._connection
+        with connection:
+            connection.execute(_SOURCE.text("begin_snapshot").encode())
+            types = self._source_types()
+            converts = tuple(conversion(types[column.name], column) for column in self._columns)
+            names = ", ".join(quote_postgres(column.name) for column in self._columns)
+            statement = _SOURCE.text("copy_out", columns=names, relation=self._relation).encode()
+            with connection.cursor().copy(statement) as copy:
+                copy.set_types([types[column.name] for column in self._columns])
+                for row in copy.rows():
+                    yield self._counted(row, converts)
+
+    def _source_types(self) -> dict[str, str]:
+        rows = self._connection.execute(_SOURCE.text("column_types").encode(), (self._relation,)).fetchall()
+        types = {str(name): str(type_name) for name, type_name in rows}
+        wanted = [column.name for column in self._columns]
+        if sorted(types) != sorted(wanted):
+            raise ConfigurationError(
+                "source_columns",
+                happened=f"{self._relation} has the columns {sorted(types)}, the target has {sorted(wanted)}.",
+            )
+        return types
+
+    def _counted(self, row: tuple[Any, ...], converts: tuple[Convert, ...]) -> tuple[Any, ...]:
+        converted = tuple(convert(value) for convert, value in zip(converts, row, strict=True))
+        text = repr(converted).encode()
+        self.count += 1
+        self.bytes += len(text)
+        self._sum = (self._sum + int.from_bytes(hashlib.sha256(text).digest())) % 2**256
+        return converted
+
+
+def _bulk_insert(connection: Any, staging: str, columns: list[str], rows: SourceRows) -> int:
+    """Bulk copy on a session of its own, with the same login; each value was converted to the column's exact type."""
+    cursor = connection.cursor()
+    try:
+        result = cursor.bulkcopy(staging, iter(rows), column_mappings=columns, timeout=0, keep_nulls=True)
+    finally:
+        cursor.close()
+    return int(result["rows_copied"])

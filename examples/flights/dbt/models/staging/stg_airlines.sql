@@ -1,0 +1,4 @@
+select
+    carrier,
+    name as airline
+from {{ source("raw", "airlines") }}

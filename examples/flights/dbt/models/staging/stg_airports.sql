@@ -1,0 +1,7 @@
+select
+    faa,
+    name as airport,
+    lat,
+    lon,
+    tzone
+from {{ source("raw", "airports") }}

@@ -1,0 +1,7 @@
+select
+    tailnum,
+    year as built,
+    manufacturer,
+    model,
+    seats
+from {{ source("raw", "planes") }}
