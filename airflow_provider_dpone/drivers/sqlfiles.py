@@ -34,6 +34,10 @@ class SqlFile:
     def names(self) -> tuple[str, ...]:
         return tuple(self._statements)
 
+    def slots(self, name: str) -> frozenset[str]:
+        """The names that ``text`` has to be given for a statement."""
+        return frozenset(_SLOT.findall(self._statements[name]))
+
     def text(self, name: str, /, **identifiers: str) -> str:
         """The statement, with each ``{{slot}}`` replaced. A missing or an unused slot is an error."""
         statement = self._statements[name]
