@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 Identifier = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\\\x00-\x1f]+$")]
+Constituent = Literal["native", "standalone"]
 WorkloadId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.\-]+$")]
 
 
@@ -50,7 +51,7 @@ class PostgresToMssql(_Closed):
 
     schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
     workload_id: WorkloadId
-    constituent_id: WorkloadId
+    constituent_id: Constituent
     cell: Literal["postgres_mssql_full_refresh_v1"]
     dag_id: WorkloadId
     source: PostgresSource
@@ -77,7 +78,7 @@ class MssqlToClickHouse(_Closed):
 
     schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
     workload_id: WorkloadId
-    constituent_id: WorkloadId
+    constituent_id: Constituent
     cell: Literal["mssql_clickhouse_full_refresh_v1"]
     dag_id: WorkloadId
     source: MssqlSource
@@ -98,7 +99,7 @@ class NativeDbt(_Closed):
 
     schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
     workload_id: WorkloadId
-    constituent_id: WorkloadId
+    constituent_id: Constituent
     cell: Literal["sqlserver_dbt_v1"]
     dag_id: WorkloadId
     dbt: DbtProject

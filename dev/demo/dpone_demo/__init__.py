@@ -1,0 +1,1 @@
+"""The main job on the embedded stack, from an empty machine to a reconciled composition."""
