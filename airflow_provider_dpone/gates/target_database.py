@@ -1,0 +1,45 @@
+"""The script by which a DBA makes a dedicated target database ready for attempts. Printed or applied, never at run time.
+
+It is run once in a new database by a login that may own it; afterwards the controller owns the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_dpone.drivers import load_sql, quote_mssql
+from airflow_provider_dpone.gates import target_fence
+
+_SQL = load_sql("airflow_provider_dpone.gates", "sql/target_database.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetDatabase:
+    """A target and the logins that work on it. `published_schemas` are those that the source reader may read."""
+
+    database: str
+    writer_role: str
+    managed_schemas: Sequence[str]
+    controller: str
+    outcome_reader: str
+    source_reader: str | None = None
+    published_schemas: Sequence[str] = ()
+
+
+def provision_script(target: TargetDatabase) -> str:
+    """GO-separated batches for the target database."""
+    role = quote_mssql(target.writer_role)
+    reader = quote_mssql(target.outcome_reader)
+    parts = [_SQL.text("writer_role", role=role)]
+    parts += [_SQL.text("managed_schema", schema=quote_mssql(schema), role=role) for schema in target.managed_schemas]
+    parts += [target_fence.provision_script(target.writer_role), _SQL.text("outcome_reader", login=reader)]
+    parts += [_SQL.text("read_schema", schema=quote_mssql(schema), login=reader) for schema in target.managed_schemas]
+    if target.source_reader is not None:
+        login = quote_mssql(target.source_reader)
+        parts += [_SQL.text("source_reader", login=login)]
+        parts += [_SQL.text("read_schema", schema=quote_mssql(s), login=login) for s in target.published_schemas]
+    parts += [
+        _SQL.text("settings", database=quote_mssql(target.database), controller=quote_mssql(target.controller))
+    ]
+    return "\n".join(parts)
