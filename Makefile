@@ -1,0 +1,20 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up what it needs first.
+.PHONY: demo test lint setup clean
+
+demo: setup
+	@.venv/bin/dpone-demo run $(ARGS)
+
+test: setup lint
+	@.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: setup
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy airflow_provider_dpone dev/tsqldev/tsqldev dev/embedded/dpone_embedded dev/demo/dpone_demo dev/reconcile/dpone_reconcile
+	@.venv/bin/lint-imports
+
+setup:
+	@dev/setup
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
