@@ -24,8 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dags-folder", type=Path, help="what Airflow parses (default: dags_examples of this clone)")
     parser.add_argument("--airflow-port", type=int, default=0, help="0 picks a free one")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    signal.signal(signal.SIGHUP, _as_interrupt)
+    # SIGINT too: a shell script starts its background jobs with it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _as_interrupt)
     try:
         stack = Stack(
             options.state_dir,

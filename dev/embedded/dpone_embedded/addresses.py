@@ -30,12 +30,14 @@ class Postgres:
 
 @dataclass(frozen=True, kw_only=True)
 class ClickHouse:
-    """The HTTP interface behind the access proxy; `user` may create users and grant."""
+    """The HTTP interface behind the access proxy; `user` may create users and grant, the observer only reads."""
 
     host: str
     port: int
     user: str
     password: str = field(repr=False)
+    observer_user: str
+    observer_password: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
