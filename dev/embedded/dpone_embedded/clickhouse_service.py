@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from dpone_embedded import addresses
-from dpone_embedded.clickhouse import ClickHouseServer, ClickHouseUnavailable
+from dpone_embedded.clickhouse.server import ClickHouseServer, ClickHouseUnavailable
 from dpone_embedded.errors import StackError
 from dpone_embedded.statedir import StateDir
 

@@ -64,6 +64,9 @@ class Supervisor:
                 self._services = self._build()
             except StackError as err:
                 self._fail(str(err))
+            except Exception as err:
+                log.exception("the services could not be set up")
+                self._fail(f"{type(err).__name__}: {err}. Details are in {self._state.log('supervisor')}.")
             threads = {
                 name: threading.Thread(target=self._live, args=(service,), name=name, daemon=True)
                 for name, service in self._services.items()
