@@ -15,8 +15,41 @@ from dpone_embedded.clickhouse.tokens import Token, literal, tokens
 
 MAPPED = ("processes", "query_log")
 _NO_ALIAS = frozenset(
-    "WHERE PREWHERE GROUP ORDER LIMIT HAVING SETTINGS FORMAT UNION INTERSECT EXCEPT JOIN INNER LEFT RIGHT FULL CROSS "
-    "ANY ALL ASOF GLOBAL ARRAY FINAL SAMPLE ON USING WINDOW QUALIFY OFFSET INTO PASTE SEMI ANTI".split()  # noqa: SIM905
+    [
+        "WHERE",
+        "PREWHERE",
+        "GROUP",
+        "ORDER",
+        "LIMIT",
+        "HAVING",
+        "SETTINGS",
+        "FORMAT",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "CROSS",
+        "ANY",
+        "ALL",
+        "ASOF",
+        "GLOBAL",
+        "ARRAY",
+        "FINAL",
+        "SAMPLE",
+        "ON",
+        "USING",
+        "WINDOW",
+        "QUALIFY",
+        "OFFSET",
+        "INTO",
+        "PASTE",
+        "SEMI",
+        "ANTI",
+    ]
 )
 
 
@@ -30,7 +63,7 @@ def rewrite(text: str, book: AccessBook, server_id: str, caller: SqlUser | None)
     while index < len(found):
         token = found[index]
         replacement, used = None, 1
-        if kills and token.is_word("USER", "INITIAL_USER"):
+        if kills and token.is_word("USER", "INITIAL_USER") and found[index - 1].value != "{":
             replacement = _mapped(token.value, book)
         elif _call(found, index, "serverUUID"):
             replacement, used = f"toUUID({literal(server_id)})", 3

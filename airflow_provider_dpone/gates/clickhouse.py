@@ -1,0 +1,373 @@
+"""The ClickHouse gate: one SQL user an attempt and purpose, barred for good when it ends.
+
+Order matters here. An HTTP INSERT is invisible in ``system.processes`` until 256 KiB or the end of its body
+arrived, so an empty process list proves nothing by itself: closing first takes the login and every right away, then
+kills what runs. The closed user stays as a tombstone under its name (no host, expired, unknown password, no
+rights), so that a late issuer's CREATE USER fails instead of opening the gate again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GateTampered,
+    NotQuiescent,
+    OutcomeUnknown,
+)
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_clickhouse_principal
+from airflow_provider_dpone.drivers import Secret, load_sql, quote_clickhouse
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
+from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential, Grant
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+SCHEMA = "dpone.clickhouse-gate-observation.v1"
+USER_EXISTS = 493
+UNKNOWN_USER = 192
+_EXPIRED = "'2000-01-01 00:00:00'"
+_SQL = load_sql("airflow_provider_dpone.gates", "sql/clickhouse_gate.sql")
+
+
+class ClickHouseGate:
+    """Issues, closes and proves the ClickHouse users of attempts on one server.
+
+    ``access`` manages users (ACCESS MANAGEMENT and KILL QUERY); ``observer`` has SELECT on everything and writes
+    nothing. ``host`` is the clause that says from where a writer may log in: ANY, LOCAL, or IP with a literal.
+    ``access_control`` is recorded in every document: ``server``, or ``emulated`` for the embedded stack.
+    """
+
+    connector: Connector = "clickhouse"
+
+    def __init__(
+        self,
+        *,
+        service_id: str,
+        access: ClickHouseDsn,
+        observer: ClickHouseDsn,
+        host: str = "ANY",
+        lifetime: timedelta = timedelta(days=1),
+        access_control: str = "server",
+        read_interval_seconds: float = 0.25,
+    ) -> None:
+        self.service_id = service_id
+        self._access = access
+        self._observer = observer
+        self._host = _host_clause(host)
+        self._lifetime = lifetime
+        self._access_control = access_control
+        self._interval = read_interval_seconds
+
+    def new_principal(self, purpose: Purpose) -> Principal:
+        """A random user identity of this server. No I/O."""
+        return new_clickhouse_principal(self.service_id, purpose)
+
+    def issue(self, operation: Operation, principal: Principal, grant: Grant) -> Credential:
+        """Create the journaled user with exactly the rights of ``grant`` and log in with it once."""
+        self._ours(principal)
+        client = self._access_client()
+        secret = Secret.generate()
+        valid_until = datetime.now(UTC) + self._lifetime
+        statement = _SQL.text(
+            "create_user",
+            user=quote_clickhouse(principal.name),
+            valid_until=f"'{valid_until:%Y-%m-%d %H:%M:%S}'",
+            host=self._host,
+            **_hashed(secret),
+        )
+        created = _send(client, statement)
+        if created == USER_EXISTS:
+            raise GateTampered(
+                "clickhouse_user_exists",
+                happened=f"the user {principal.name} exists already: it was closed, or somebody made it.",
+                not_done="no credential was issued.",
+            )
+        for text in _grant_statements(principal, grant):
+            if _send(client, text) not in (0, _LOST):
+                raise OutcomeUnknown(
+                    "clickhouse_user_missing",
+                    happened=f"the creation of {principal.name} was not answered and the user is not there.",
+                )
+        self._verify_issued(principal, secret, grant)
+        return Credential(username=principal.name, secret=secret)
+
+    def _verify_issued(self, principal: Principal, secret: Secret, grant: Grant) -> None:
+        """Only the holder of this secret can log in; a user that a closer barred meanwhile cannot."""
+        client = self._access_client()
+        found = sorted(_grants(client, principal))
+        wanted = sorted(_expected_grants(principal, grant))
+        if found != wanted:
+            raise OutcomeUnknown(
+                "clickhouse_grants",
+                happened=f"the rights of {principal.name} read back as {found}, expected {wanted}.",
+            )
+        try:
+            writer = connect(self._access.for_user(principal.name, secret))
+        except ControlUnavailable as err:
+            raise OutcomeUnknown(
+                "clickhouse_user_unverified",
+                happened=f"{principal.name} was created and cannot log in; it may have been closed meanwhile.",
+            ) from err
+        writer.close()
+
+    def close(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
+        """Bar the user for good, then kill what it runs. Works also when the user was never created."""
+        self._ours(principal)
+        client = self._access_client()
+        user = quote_clickhouse(principal.name)
+        for name in ("create_tombstone", "bar_user"):
+            _must(client, _SQL.text(name, user=user, valid_until=_EXPIRED, **_hashed(Secret.generate())))
+        _must(client, _SQL.text("revoke_all", user=user))
+        _must(client, _SQL.text("kill_queries"), {"user": principal.name})
+        document = self._closed(self._access_client(), operation, principal)
+        if document is None:
+            raise GateTampered(
+                "clickhouse_user_open",
+                happened=f"after closing, {principal.name} still has a host to log in from, or rights.",
+                check="whether another account changes users on this server.",
+            )
+        return document
+
+    def _closed(self, client: Client, operation: Operation, principal: Principal) -> Mapping[str, object] | None:
+        users, hosts = client.query(_SQL.text("user_exists"), parameters={"user": principal.name}).result_rows[0]
+        if users != 1 or hosts or _grants(client, principal):
+            return None
+        return {
+            "schema": SCHEMA,
+            "kind": "CLOSED_GATES",
+            "attempt_sha256": operation.attempt_sha256,
+            "service_id": self.service_id,
+            "principal_id": principal.principal_id,
+            "user_name": principal.name,
+            "tombstone": True,
+            "hosts": [],
+            "grants": [],
+            "access_control": self._access_control,
+        }
+
+    def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
+        """Evidence that nothing of the closed user runs or is queued: a positive control, then two reads apart."""
+        self._ours(principal)
+        if self._closed(self._access_client(), operation, principal) is None:
+            raise GateTampered(
+                "clickhouse_gate_not_closed",
+                happened=f"quiescence of {principal.name} was asked for and its gate is not closed.",
+                not_done="no proof was made.",
+            )
+        observer = connect(self._observer)
+        identity = self._identity(observer)
+        if str(observer.command(_SQL.text("may_observe"))) != "1":
+            raise ConfigurationError(
+                "clickhouse_observer_rights",
+                happened=f"{self._observer.user} may not see every table: it would see fewer rows, and no error.",
+                check="GRANT SELECT, SHOW TABLES ON *.* to the observer.",
+            )
+        control = self._positive_control(observer)
+        for read in range(2):
+            if read:
+                time.sleep(self._interval)
+            left = self._left_over(observer, operation, principal)
+            if left:
+                raise NotQuiescent(sessions=left)
+        return {
+            "schema": SCHEMA,
+            "kind": "QUIESCENCE",
+            "attempt_sha256": operation.attempt_sha256,
+            "service_id": self.service_id,
+            "principal_id": principal.principal_id,
+            "user_name": principal.name,
+            "positive_control": control,
+            "processes": [],
+            "queued_work": [],
+            "reads": 2,
+            "server_version": identity["server_version"],
+            "observer": identity["observer"],
+            "access_control": self._access_control,
+        }
+
+    def _left_over(self, observer: Client, operation: Operation, principal: Principal) -> list[Mapping[str, object]]:
+        processes = observer.query(_SQL.text("processes"), parameters={"user": principal.name}).result_rows
+        attempt = operation.attempt_sha256
+        places = observer.query(
+            _SQL.text("staging_now"),
+            parameters={
+                "uuid": str(staging_uuid(attempt)),
+                "staging": staging_table(attempt),
+                "retired": retired_table(attempt),
+            },
+        ).result_rows
+        tables = [f"{database}.{name}" for database, name in places]
+        queued = observer.query(_SQL.text("queued_work"), parameters={"tables": tables}).result_rows if tables else []
+        running = [
+            {"user": principal.name, "query_id": query_id, "kind": kind, "elapsed_ms": elapsed}
+            for query_id, kind, elapsed in processes
+        ]
+        return running + [{"user": principal.name, "queued": kind, "place": place} for kind, place, _ in queued]
+
+    def _positive_control(self, observer: Client) -> Mapping[str, object]:
+        """Run a statement as a user made for this, and see it, under its name, with the observer's eyes."""
+        access = self._access_client()
+        name, query_id, secret = f"dpone_c_{uuid.uuid4().hex}", str(uuid.uuid4()), Secret.generate()
+        user = quote_clickhouse(name)
+        soon = f"'{datetime.now(UTC) + timedelta(minutes=5):%Y-%m-%d %H:%M:%S}'"
+        _must(access, _SQL.text("create_user", user=user, valid_until=soon, host=self._host, **_hashed(secret)))
+        try:
+            subject = connect(self._access.for_user(name, secret))
+            seen = None
+            for seconds in ("0.2", "1", "3"):
+                seen = seen or _watch(subject, observer, query_id, seconds)
+        finally:
+            _must(access, _SQL.text("drop_user", user=user))
+        if seen != name:
+            raise ConfigurationError(
+                "clickhouse_observer_blind",
+                happened=f"the observer saw {seen!r} where a statement of {name} was running.",
+                not_done="no absence was concluded.",
+                check="the observer's SELECT right on system.processes.",
+            )
+        return {"user_name": name, "query_id": query_id, "seen": True}
+
+    def _access_client(self) -> Client:
+        client = connect(self._access)
+        self._identity(client)
+        return client
+
+    def _identity(self, client: Client) -> Mapping[str, str]:
+        service_id, version, who = client.query(_SQL.text("service")).result_rows[0]
+        if service_id != self.service_id:
+            raise GateTampered(
+                "clickhouse_service",
+                happened=f"the server says it is {service_id}; the principals belong to {self.service_id}.",
+                not_done="nothing was changed there.",
+            )
+        return {"service_id": service_id, "server_version": version, "observer": who}
+
+    def _ours(self, principal: Principal) -> None:
+        if principal.connector != "clickhouse" or principal.service_id != self.service_id:
+            raise ConfigurationError(
+                "clickhouse_principal",
+                happened=f"the gate of ClickHouse server {self.service_id} was given a principal of another service.",
+            )
+
+
+def _watch(subject: Client, observer: Client, query_id: str, seconds: str) -> str | None:
+    """Whom the observer sees as the user of a statement that ``subject`` runs for this long; None: it saw nothing."""
+    running = threading.Thread(
+        target=_send,
+        args=(subject, _SQL.text("control_statement"), {"seconds": seconds}, {"query_id": query_id}),
+        daemon=True,
+    )
+    running.start()
+    seen = None
+    while seen is None and running.is_alive():
+        rows = observer.query(_SQL.text("process_user"), parameters={"query_id": query_id}).result_rows
+        seen = str(rows[0][0]) if rows else None
+    running.join()
+    return seen
+
+
+def _hashed(secret: Secret) -> dict[str, str]:
+    """Digest and salt as literals; both are hexadecimal by construction. The clear text never leaves this process."""
+    salt = secrets.token_hex(16)
+    digest = hashlib.sha256((secret.reveal() + salt).encode()).hexdigest()
+    return {"digest": f"'{digest}'", "salt": f"'{salt}'"}
+
+
+def _host_clause(host: str) -> str:
+    kind, _, value = host.partition(" ")
+    if host in ("ANY", "LOCAL") or (kind == "IP" and value.strip("0123456789abcdefABCDEF:./") == "" and value):
+        return host if kind != "IP" else f"IP '{value}'"
+    raise ConfigurationError("clickhouse_host", happened=f"{host!r} is neither ANY, LOCAL nor IP with an address.")
+
+
+def _tables(grant: Grant) -> list[tuple[str, str]]:
+    if isinstance(grant, ClickHouseIngestGrant):
+        return [(grant.database, grant.staging_table)]
+    if isinstance(grant, ClickHousePublishGrant):
+        return [(grant.database, grant.staging_table), (grant.database, grant.target_table)]
+    raise ConfigurationError("clickhouse_grant", happened=f"{type(grant).__name__} is no grant of ClickHouse.")
+
+
+def _grant_statements(principal: Principal, grant: Grant) -> list[str]:
+    user = quote_clickhouse(principal.name)
+    if isinstance(grant, ClickHouseIngestGrant):
+        return [_SQL.text("grant_ingest", staging=quote_clickhouse(*_tables(grant)[0]), user=user)]
+    return [_SQL.text("grant_publish", table=quote_clickhouse(*table), user=user) for table in _tables(grant)]
+
+
+def _expected_grants(principal: Principal, grant: Grant) -> list[tuple[str, ...]]:
+    publish = ("CREATE TABLE", "DROP TABLE", "INSERT", "SELECT")
+    rights = ("INSERT",) if isinstance(grant, ClickHouseIngestGrant) else publish
+    return [(right, *table) for table in _tables(grant) for right in rights]
+
+
+def _grants(client: Client, principal: Principal) -> list[tuple[str, ...]]:
+    """The user's rights, one tuple of right, database and table each, from what SHOW GRANTS prints."""
+    rows = client.query(_SQL.text("show_grants", user=quote_clickhouse(principal.name))).result_rows
+    found: list[tuple[str, ...]] = []
+    for (line,) in rows:
+        head, _, rest = str(line).removeprefix("GRANT ").partition(" ON ")
+        scope = rest.rpartition(" TO ")[0].replace("`", "")
+        database, _, table = scope.partition(".")
+        found += [(right.strip(), database, table) for right in head.split(",")]
+    return found
+
+
+def _must(client: Client, statement: str, parameters: Mapping[str, str] | None = None) -> None:
+    """Send a statement that may be sent again at any time; closing is idempotent, so a lost reply is sent once more."""
+    for attempt in (1, 2):
+        if _send(client, statement, parameters or {}) != _LOST:
+            return
+        if attempt == 2:
+            raise ControlUnavailable(
+                "clickhouse_no_reply",
+                happened="a closing statement was sent twice and not answered.",
+                check="the server, then close again: closing is idempotent.",
+                state_may_have_changed=True,
+            )
+
+
+_LOST = -1
+
+
+def _send(
+    client: Client,
+    statement: str,
+    parameters: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> int:
+    """Send one statement once. Returns 0, the number of an expected refusal, or _LOST when no reply came."""
+    from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
+
+    try:
+        client.command(statement, parameters=dict(parameters or {}), settings=dict(settings or {}))
+    except OperationalError as err:
+        if err.code is None:
+            return _LOST
+        return _expected(err)
+    except DatabaseError as err:
+        return _expected(err)
+    return 0
+
+
+def _expected(err: Exception) -> int:
+    code = getattr(err, "code", None)
+    if code in (USER_EXISTS, UNKNOWN_USER, 394):
+        return int(code)
+    raise ConfigurationError(
+        "clickhouse_refused",
+        happened=f"ClickHouse refused an access statement: {err}",
+        check="the rights of the account that manages access (ACCESS MANAGEMENT, KILL QUERY).",
+    ) from err
