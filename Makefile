@@ -2,16 +2,16 @@
 .PHONY: demo test lint setup clean
 
 demo: setup
-	@.venv/bin/dpone-demo run $(ARGS)
+	@.venv/bin/python -m dpone_demo run $(ARGS)
 
 test: setup lint
-	@.venv/bin/pytest -n 2 --dist loadgroup $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: setup
-	@.venv/bin/ruff check .
-	@.venv/bin/ruff format --check .
-	@.venv/bin/mypy airflow_provider_dpone dev/tsqldev/tsqldev dev/embedded/dpone_embedded dev/demo/dpone_demo dev/reconcile/dpone_reconcile
-	@.venv/bin/lint-imports
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m mypy airflow_provider_dpone dev/tsqldev/tsqldev dev/embedded/dpone_embedded dev/demo/dpone_demo dev/reconcile/dpone_reconcile
+	@.venv/bin/python -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
 
 setup:
 	@dev/setup

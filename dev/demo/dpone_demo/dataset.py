@@ -56,7 +56,7 @@ def _hour(name: str) -> Field:
 
 
 def _timestamp(text: str) -> datetime.datetime:
-    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")  # noqa: DTZ007  # stored as UTC without a zone
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")  # stored as UTC without a zone
 
 
 TABLES: dict[str, tuple[Field, ...]] = {
@@ -131,9 +131,7 @@ def rows(table: str) -> Iterator[tuple[Any, ...]]:
         header = next(reader)
         positions = [header.index(field.name) for field in fields]
         for line in reader:
-            yield tuple(
-                _value(field, line[position]) for field, position in zip(fields, positions, strict=True)
-            )
+            yield tuple(_value(field, line[position]) for field, position in zip(fields, positions, strict=True))
 
 
 def _value(field: Field, text: str) -> Any:

@@ -1,0 +1,82 @@
+"""The few calls of Airflow's public REST API (v2) that the demo makes, as any client would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+
+_TERMINAL = frozenset({"success", "failed"})
+
+
+class AirflowApi:
+    """A logged-in client. `url` is the API server's base address."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self._client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+        answer = self._client.post("/auth/token", json={"username": user, "password": password})
+        answer.raise_for_status()
+        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+    def put_connection(self, connection_id: str, fields: Mapping[str, object]) -> None:
+        """Create a connection, or replace the one of this id."""
+        body = {"connection_id": connection_id, **fields}
+        answer = self._client.post("/api/v2/connections", json=body)
+        if answer.status_code == 409:
+            answer = self._client.patch(f"/api/v2/connections/{connection_id}", json=body)
+        self._check(answer)
+
+    def wait_for_dag(self, dag_id: str, *, timeout: float = 90) -> None:
+        """Wait until the DAG processor has parsed a DAG."""
+        deadline = time.monotonic() + timeout
+        while True:
+            answer = self._client.get(f"/api/v2/dags/{dag_id}")
+            if answer.status_code == 200:
+                return
+            if time.monotonic() > deadline:
+                errors = self._client.get("/api/v2/importErrors").json().get("import_errors", [])
+                raise TimeoutError(f"the DAG {dag_id} was not parsed within {timeout:.0f} s; import errors: {errors}")
+            time.sleep(0.5)
+
+    def unpause(self, dag_id: str) -> None:
+        self._check(self._client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}))
+
+    def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
+        self._check(self._client.post(f"/api/v2/dags/{dag_id}/dagRuns", json=body))
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        answer = self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+        self._check(answer)
+        return str(answer.json()["state"])
+
+    def wait_for_run(self, dag_id: str, run_id: str, *, timeout: float, each: Callable[[], None] = lambda: None) -> str:
+        """Wait for a terminal state, calling `each` about once a second."""
+        deadline = time.monotonic() + timeout
+        while (state := self.run_state(dag_id, run_id)) not in _TERMINAL:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{dag_id} {run_id} was still {state} after {timeout:.0f} s")
+            each()
+            time.sleep(1)
+        return state
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return self._list(f"/api/v2/dags/{dag_id}/dagRuns", "dag_runs")
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        return self._list(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances")
+
+    def _list(self, path: str, member: str) -> list[dict[str, Any]]:
+        answer = self._client.get(path, params={"limit": 100})
+        self._check(answer)
+        found: list[dict[str, Any]] = answer.json()[member]
+        return found
+
+    @staticmethod
+    def _check(answer: httpx.Response) -> None:
+        if answer.is_error:
+            raise RuntimeError(
+                f"Airflow refused {answer.request.method} {answer.request.url.path}: {answer.text[:500]}"
+            )

@@ -1,0 +1,62 @@
+"""Puts the data set where the composition expects it: flights and weather in SQL Server, the rest in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, LiteralString, cast
+
+import psycopg
+
+from airflow_provider_dpone.drivers import Connection, drain, quote_mssql, quote_postgres
+from dpone_demo.dataset import TABLES, Field, rows
+
+IN_SQL_SERVER = ("flights", "weather")
+IN_POSTGRES = ("planes", "airports", "airlines")
+RAW = "raw"
+
+
+def create_raw_tables(connection: Connection) -> None:
+    """All five raw tables, as their owner: a transfer never creates its target."""
+    for table, fields in TABLES.items():
+        drain(connection, f"CREATE TABLE {quote_mssql(RAW, table)} ({_columns(fields, 'mssql')})")
+    connection.commit()
+
+
+def load_sql_server(connection: Any) -> dict[str, int]:
+    """Bulk insert of the two tables that start in SQL Server; returns rows by table."""
+    loaded = {}
+    for table in IN_SQL_SERVER:
+        cursor = connection.cursor()
+        result = cursor.bulkcopy(quote_mssql(RAW, table), rows(table), timeout=0, keep_nulls=True)
+        cursor.close()
+        loaded[table] = int(result["rows_copied"])
+    return loaded
+
+
+def load_postgres(conninfo: str, reader: str) -> dict[str, int]:
+    """Create and fill the three source tables, readable by one account."""
+    loaded = {}
+    with psycopg.connect(conninfo) as connection:
+        for table in IN_POSTGRES:
+            name = quote_postgres("public", table)
+            _execute(connection, f"DROP TABLE IF EXISTS {name}")
+            _execute(connection, f"CREATE TABLE {name} ({_columns(TABLES[table], 'postgres')})")
+            with connection.cursor().copy(cast("LiteralString", f"COPY {name} FROM STDIN")) as copy:
+                count = 0
+                for row in rows(table):
+                    copy.write_row(row)
+                    count += 1
+            loaded[table] = count
+            _execute(connection, f"GRANT SELECT ON {name} TO {quote_postgres(reader)}")
+    return loaded
+
+
+def _columns(fields: Sequence[Field], engine: str) -> str:
+    quote = quote_mssql if engine == "mssql" else quote_postgres
+    return ", ".join(
+        f"{quote(field.name)} {getattr(field, engine)} {'NULL' if field.nullable else 'NOT NULL'}" for field in fields
+    )
+
+
+def _execute(connection: psycopg.Connection[Any], statement: str) -> None:
+    connection.execute(cast("LiteralString", statement))
