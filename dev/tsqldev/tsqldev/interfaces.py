@@ -31,7 +31,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
     user: str
-    password: str
+    password: str = field(repr=False)
     database: str
     application: str
     host: str
