@@ -1,0 +1,153 @@
+"""`python -m dpone_reconcile REPORT.json < addresses.json`: exit code 0 only if everything reconciles.
+
+The addresses come on standard input, because they hold passwords: `sqlserver` (host, port, user, password, control,
+warehouse), `postgres` and `clickhouse` (host, port, user, password, database), and `expected_tries`, the work tries
+that Airflow says it ran, as [dag_id, run_id, task_id, map_index, try_number].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dpone_reconcile import checks
+from dpone_reconcile.checks import Check
+from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
+from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    addresses = json.load(sys.stdin)
+    attempts, found = reconcile(addresses)
+    _print(attempts, found)
+    report = {
+        "reconciled": all(check.passed for check in found),
+        "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in found],
+        "attempts": [_document(attempt) for attempt in attempts],
+    }
+    Path(arguments[0]).write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+    return 0 if report["reconciled"] else 1
+
+
+def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]:
+    """Every attempt of the ledger, and every check."""
+    server = {name: addresses["sqlserver"][name] for name in ("host", "port", "user", "password")}
+    control = SqlServer(**server, database=addresses["sqlserver"]["control"])
+    warehouse = SqlServer(**server, database=addresses["sqlserver"]["warehouse"])
+    postgres = Postgres(**addresses["postgres"])
+    target = dict(addresses["clickhouse"])
+    database = target.pop("database")
+    clickhouse = ClickHouse(**target)
+    try:
+        attempts = read_attempts(control)
+        found = [
+            *checks.reference_tables(postgres, warehouse),
+            *checks.marts(warehouse),
+            *checks.published(warehouse, clickhouse, database),
+            _ledger(attempts),
+            _tries(attempts, addresses["expected_tries"]),
+            _writers(writers_left(control)),
+        ]
+    finally:
+        for engine in (control, warehouse, postgres, clickhouse):
+            engine.close()
+    return attempts, found
+
+
+def _ledger(attempts: list[AttemptRow]) -> Check:
+    problems = [f"{a.workload_id} try {a.try_number}: {p}" for a in attempts for p in a.problems]
+    return Check(
+        "ledger: every attempt resolved, its proofs complete",
+        not problems,
+        "; ".join(problems) or f"{len(attempts)} attempts",
+    )
+
+
+def _tries(attempts: list[AttemptRow], expected: list[list[Any]]) -> Check:
+    """A try that Airflow ran and that the ledger never admitted, or the other way round, is a hole in the fence."""
+    admitted = {(a.dag_id, a.run_id, a.task_id, a.map_index, a.try_number) for a in attempts}
+    runs = {(dag_id, run_id) for dag_id, run_id, *_ in expected}
+    wanted = {tuple(item) for item in expected}
+    missing = sorted(wanted - admitted)
+    foreign = sorted(key for key in admitted - wanted if key[:2] in runs)
+    detail = (
+        f"{len(wanted)} tries"
+        if not missing and not foreign
+        else f"not admitted: {missing}; unknown to Airflow: {foreign}"
+    )
+    return Check("Airflow's work tries = attempts of these runs", not missing and not foreign and bool(wanted), detail)
+
+
+def _writers(left: list[str]) -> Check:
+    return Check("no attempt login is enabled, none has a session", not left, "; ".join(left) or "none")
+
+
+def _print(attempts: list[AttemptRow], found: list[Check]) -> None:
+    console = Console(width=max(Console().width, 150))
+    table = Table(title="Guarded attempts", show_lines=False)
+    for column in (
+        "workload",
+        "run / task",
+        "try",
+        "map",
+        "attempt",
+        "epochs",
+        "principals",
+        "gate",
+        "quiescent",
+        "outcome",
+        "rows",
+        "bytes",
+    ):
+        table.add_column(
+            column, justify="right" if column in ("try", "map", "rows", "bytes") else "left", overflow="fold"
+        )
+    for a in attempts:
+        table.add_row(
+            a.workload_id,
+            f"{a.run_id} / {a.task_id}",
+            str(a.try_number),
+            str(a.map_index),
+            a.operation_key[7:19],
+            ", ".join(map(str, a.epochs)),
+            "\n".join(a.principals),
+            a.gate,
+            "proven" if a.quiescent else "no",
+            a.state,
+            "" if a.rows is None else f"{a.rows:,}",
+            "" if a.bytes is None else f"{a.bytes:,}",
+        )
+    console.print(table)
+    for check in found:
+        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+        console.print(f"{mark} {check.name}: {check.detail}", highlight=False)
+
+
+def _document(attempt: AttemptRow) -> dict[str, Any]:
+    return {
+        "workload_id": attempt.workload_id,
+        "coordinates": [attempt.dag_id, attempt.run_id, attempt.task_id, attempt.map_index, attempt.try_number],
+        "attempt_sha256": attempt.operation_key,
+        "activation_id": attempt.activation_id,
+        "owner_state": attempt.owner_state,
+        "epochs": attempt.epochs,
+        "principals": attempt.principals,
+        "gate": attempt.gate,
+        "quiescent": attempt.quiescent,
+        "outcome": attempt.state,
+        "rows": attempt.rows,
+        "bytes": attempt.bytes,
+        "problems": attempt.problems,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
