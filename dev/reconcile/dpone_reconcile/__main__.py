@@ -21,6 +21,13 @@ from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
 from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
 
 
+_COLUMNS = (
+    *("workload", "run / task", "try", "map", "attempt", "epochs", "principals", "gate", "quiescent", "outcome"),
+    *("rows", "bytes"),
+)
+_NUMBERS = frozenset({"try", "map", "rows", "bytes"})
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
@@ -92,24 +99,9 @@ def _writers(left: list[str]) -> Check:
 
 def _print(attempts: list[AttemptRow], found: list[Check]) -> None:
     console = Console(width=max(Console().width, 150))
-    table = Table(title="Guarded attempts", show_lines=False)
-    for column in (
-        "workload",
-        "run / task",
-        "try",
-        "map",
-        "attempt",
-        "epochs",
-        "principals",
-        "gate",
-        "quiescent",
-        "outcome",
-        "rows",
-        "bytes",
-    ):
-        table.add_column(
-            column, justify="right" if column in ("try", "map", "rows", "bytes") else "left", overflow="fold"
-        )
+    table = Table(title="Guarded attempts")
+    for column in _COLUMNS:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
     for a in attempts:
         table.add_row(
             a.workload_id,

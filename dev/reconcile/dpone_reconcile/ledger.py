@@ -29,7 +29,8 @@ SELECT operation_key, evidence_kind, evidence_sha256, evidence_document FROM dpo
 ORDER BY operation_key, recorded_order
 """
 _GATE_EVIDENCE = """
-SELECT operation_key, evidence_kind, evidence_sha256, evidence_document FROM dpone_control.composition_mssql_gate_evidence
+SELECT operation_key, evidence_kind, evidence_sha256, evidence_document
+FROM dpone_control.composition_mssql_gate_evidence
 """
 _ENABLED_LOGINS = "SELECT name FROM sys.server_principals WHERE LEFT(name, 8) = 'dpone_a_' AND is_disabled = 0"
 _SESSIONS = (
