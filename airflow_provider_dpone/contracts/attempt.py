@@ -12,27 +12,30 @@ from typing import Any
 
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
-from airflow_provider_dpone.contracts.rules import BIGINT_MAX, coordinate_text, digest, identity_text, refuse
+from airflow_provider_dpone.contracts.rules import (
+    ascending,
+    coordinate_text,
+    digest,
+    identity_text,
+    refuse,
+    whole_number,
+)
 
 SCHEMA = "dpone.composition-attempt.v1"
-GUARDS_MAX = 256
 
 GuardEpochs = tuple[tuple[str, int], ...]
 
 
-def guard_epochs(value: object, reason: str = "attempt_guard_epochs", *, at_most: int = GUARDS_MAX) -> GuardEpochs:
+def guard_epochs(value: object) -> GuardEpochs:
     """A non-empty tuple of (guard digest, epoch > 0), ascending by guard and without repetition."""
-    if type(value) is not tuple or not value or len(value) > at_most:
-        refuse(reason)
-    previous = ""
-    for pair in value:
-        if type(pair) is not tuple or len(pair) != 2:
-            refuse(reason)
-        guard, epoch = pair
-        digest(guard, reason)
-        if type(epoch) is not int or not 0 < epoch <= BIGINT_MAX or guard <= previous:
-            refuse(reason)
-        previous = guard
+    if type(value) is not tuple or any(type(pair) is not tuple or len(pair) != 2 for pair in value):
+        refuse("attempt_guard_epochs")
+    if not value:
+        refuse("closure")
+    for guard, epoch in value:
+        digest(guard)
+        whole_number(epoch, "attempt_guard_epochs", at_least=1)
+    ascending([guard for guard, _ in value], "closure")
     return value
 
 

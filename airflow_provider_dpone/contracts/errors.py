@@ -5,7 +5,8 @@
     │  ├─ Duplicate                DPONE_ATTEMPT_DUPLICATE                   this try already has its operation
     │  ├─ Overlap                  DPONE_ATTEMPT_OVERLAP                     another operation holds the same data
     │  ├─ StaleEpoch               DPONE_EPOCH_STALE                         the ownership moved on
-    │  └─ ParentNotActive          DPONE_PARENT_NOT_ACTIVE                   the activation is not ACTIVE
+    │  ├─ ParentNotActive          DPONE_PARENT_NOT_ACTIVE                   the activation is not ACTIVE
+    │  └─ AuthorityRefused         DPONE_NONPRODUCTION_AUTHORITY_INVALID     a nonproduction document is not valid
     ├─ OutcomeUnknown              DPONE_OUTCOME_UNKNOWN                     never retry; reconcile
     │  └─ ActivationUnknown        DPONE_COMPOSITION_ACTIVATION_COMMIT_UNKNOWN
     ├─ AttemptFailed               DPONE_ATTEMPT_FAILED                      a proven FAILED outcome
@@ -146,6 +147,12 @@ class ParentNotActive(AdmissionRefused):
     not_done = "nothing was admitted."
     check = "the activation's state, with `dponectl activation show`."
     avoid = "run the workload outside of its activation."
+
+
+class AuthorityRefused(AdmissionRefused):
+    """A nonproduction policy, grant, plan or registration document is not valid."""
+
+    code = "DPONE_NONPRODUCTION_AUTHORITY_INVALID"
 
 
 class OutcomeUnknown(GuardError):

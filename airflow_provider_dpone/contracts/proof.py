@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 from airflow_provider_dpone.contracts import canonical
@@ -79,13 +80,13 @@ class AttemptProof:
         if type(self.authorities) is not tuple or not self.authorities:
             refuse("proof_authority_closure")
         if any(type(authority) is not Authority for authority in self.authorities):
-            refuse("proof_authority")
-        if any(left >= right for left, right in zip(self.authorities, self.authorities[1:], strict=False)):
+            refuse("proof_authority_closure")
+        if any(left >= right for left, right in pairwise(self.authorities)):
             refuse("proof_authority_closure")
         if self.kind == "OUTCOME":
-            one_of(self.outcome_state, OUTCOME_STATES, "proof_outcome")
+            one_of(self.outcome_state, OUTCOME_STATES, "proof_outcome_state")
         elif self.outcome_state is not None:
-            refuse("proof_outcome")
+            refuse("proof_outcome_state")
 
     @property
     def sha256(self) -> str:
