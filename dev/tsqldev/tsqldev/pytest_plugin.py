@@ -1,1 +1,134 @@
-"""Fixtures of the endpoint for tests."""
+"""Fixtures for tests against the endpoint, or against a real server.
+
+Without MSSQL_TEST_DSN in the environment the endpoint is started once for the session. With it (an ODBC-style text:
+`SERVER=host,port;UID=sa;PWD=...`) the same tests run against that server, whose login must be a sysadmin.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DRIVERS = ("mssql-python", "pyodbc", "pymssql", "python-tds")
+
+
+@dataclass(frozen=True, slots=True)
+class TsqlServer:
+    """A server to test against. `emulation` is false for a real one."""
+
+    host: str
+    port: int
+    sa_password: str = field(repr=False)
+    sa: str = "sa"
+    emulation: bool = True
+
+    def connect(
+        self,
+        driver: str = "mssql-python",
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        database: str = "master",
+        autocommit: bool = True,
+        encrypt: bool = True,
+        timeout: int = 30,
+    ) -> Any:
+        """A DB-API connection through one of DRIVERS, as `sa` by default."""
+        user = user or self.sa
+        password = self.sa_password if password is None else password
+        if driver in ("mssql-python", "pyodbc"):
+            return self._odbc(driver, user, password, database, autocommit, encrypt)
+        if driver == "pymssql":
+            import pymssql
+
+            return pymssql.connect(
+                server=self.host,
+                port=str(self.port),
+                user=user,
+                password=password,
+                database=database,
+                autocommit=autocommit,
+                login_timeout=timeout,
+            )
+        if driver == "python-tds":
+            import pytds
+
+            return pytds.connect(
+                dsn=self.host,
+                port=self.port,
+                user=user,
+                password=password,
+                database=database,
+                autocommit=autocommit,
+                login_timeout=timeout,
+            )
+        raise ValueError(f"no such driver: {driver}")
+
+    def _odbc(self, driver: str, user: str, password: str, database: str, autocommit: bool, encrypt: bool) -> Any:
+        text = (
+            f"SERVER={self.host},{self.port};UID={_braced(user)};PWD={_braced(password)};DATABASE={_braced(database)};"
+            f"Encrypt={'yes' if encrypt else 'no'};TrustServerCertificate=yes;"
+        )
+        if driver == "mssql-python":
+            import mssql_python
+
+            mssql_python.pooling(enabled=False)
+            return mssql_python.connect(text, autocommit=autocommit)
+        import pyodbc
+
+        pyodbc.pooling = False
+        return pyodbc.connect(f"DRIVER={odbc_driver()};{text}", autocommit=autocommit)
+
+
+def _braced(value: str) -> str:
+    return "{" + value.replace("}", "}}") + "}"
+
+
+def odbc_driver() -> str:
+    """Microsoft's ODBC driver as the wheel mssql-python-odbc brings it, for use under unixODBC."""
+    import importlib.util
+    import platform
+
+    spec = importlib.util.find_spec("mssql_python_odbc")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(
+            "The package mssql-python-odbc, which brings Microsoft's ODBC driver, is not installed."
+        )
+    libraries = Path(spec.origin).parent / "libs" / "linux" / "debian_ubuntu" / platform.machine() / "lib"
+    return str(next(libraries.glob("libmsodbcsql-*.so*")))
+
+
+@pytest.fixture(scope="session")
+def tsql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TsqlServer]:
+    """A server with a sysadmin login."""
+    if dsn := os.environ.get("MSSQL_TEST_DSN"):
+        parts = dict(part.split("=", 1) for part in dsn.split(";") if "=" in part)
+        given = {name.strip().upper(): value.strip() for name, value in parts.items()}
+        host, _, port = given["SERVER"].removeprefix("tcp:").partition(",")
+        yield TsqlServer(host, int(port or 1433), given["PWD"], given["UID"], emulation=False)
+        return
+    from tsqldev.endpoint import endpoint
+
+    # Every character that a connection string, a shell or a log could trip over.
+    password = secrets.token_urlsafe(12) + "é;'\"{}[]= %@1aA"
+    with endpoint(tmp_path_factory.mktemp("tsqldev"), password) as served:
+        yield TsqlServer(served.host, served.port, password)
+
+
+@pytest.fixture
+def tsql_database(tsql_server: TsqlServer) -> Iterator[str]:
+    """The name of a fresh database, dropped at the end."""
+    name = f"test_{secrets.token_hex(6)}"
+    connection = tsql_server.connect()
+    try:
+        connection.execute(f"CREATE DATABASE [{name}]")
+        yield name
+        connection.execute(f"DROP DATABASE [{name}]")
+    finally:
+        connection.close()

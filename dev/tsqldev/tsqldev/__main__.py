@@ -1,0 +1,7 @@
+"""`python -m tsqldev`."""
+
+import sys
+
+from tsqldev.cli import main
+
+sys.exit(main())
