@@ -31,12 +31,12 @@ DATA = json.loads((Path(__file__).parents[2] / "data" / "digests.json").read_tex
 
 def vector(kind: str, name: str | None = None) -> dict[str, Any]:
     """A fresh copy of an accepted vector."""
-    found = next(v for v in DATA["vectors"] if v["kind"] == kind and name in (None, v["name"]))
-    return dict(copy.deepcopy(found))
+    found: dict[str, Any] = next(v for v in DATA["vectors"] if v["kind"] == kind and name in (None, v["name"]))
+    return copy.deepcopy(found)
 
 
 def inputs(kind: str, name: str | None = None) -> dict[str, Any]:
-    return vector(kind, name)["inputs"]
+    return dict(vector(kind, name)["inputs"])
 
 
 def text_of(rejection: dict[str, Any]) -> str:
