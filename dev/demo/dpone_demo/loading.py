@@ -14,6 +14,45 @@ IN_SQL_SERVER = ("flights", "weather")
 IN_POSTGRES = ("planes", "airports", "airlines")
 RAW = "raw"
 
+_FLIGHTS = (
+    ("flight_key", "Nullable(UUID)"),
+    ("flight_date", "Nullable(Date32)"),
+    ("time_hour", "Nullable(DateTime64(0))"),
+    ("carrier", "Nullable(String)"),
+    ("flight", "Nullable(Int32)"),
+    ("tailnum", "Nullable(String)"),
+    ("origin", "Nullable(String)"),
+    ("dest", "Nullable(String)"),
+    ("dep_delay", "Nullable(Int32)"),
+    ("arr_delay", "Nullable(Int32)"),
+    ("air_time", "Nullable(Int32)"),
+    ("distance", "Nullable(Int32)"),
+    ("cancelled", "Nullable(Int32)"),
+    ("plane_built", "Nullable(Int16)"),
+    ("wind_speed", "Nullable(Decimal(9, 5))"),
+    ("visib", "Nullable(Decimal(5, 2))"),
+)
+_DELAYS = (
+    ("delay_key", "Nullable(UUID)"),
+    ("flight_date", "Nullable(Date32)"),
+    ("carrier", "Nullable(String)"),
+    ("airline", "Nullable(String)"),
+    ("origin", "Nullable(String)"),
+    ("dest", "Nullable(String)"),
+    ("flights", "Nullable(Int32)"),
+    ("cancelled", "Nullable(Int32)"),
+    ("mean_dep_delay", "Nullable(Decimal(9, 2))"),
+    ("mean_arr_delay", "Nullable(Decimal(9, 2))"),
+    ("late_share", "Nullable(Decimal(23, 14))"),
+    ("worst_arr_delay", "Nullable(Int32)"),
+    ("first_departure_hour", "Nullable(DateTime64(0))"),
+)
+#: The targets of the publications with their sorting keys: a transfer never creates its target.
+CLICKHOUSE_TABLES = (
+    ("flights", _FLIGHTS, "(flight_date, carrier)"),
+    ("daily_delays", _DELAYS, "(flight_date, carrier)"),
+)
+
 
 def create_raw_tables(connection: Connection) -> None:
     """All five raw tables, as their owner: a transfer never creates its target."""

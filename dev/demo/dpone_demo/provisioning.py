@@ -1,4 +1,316 @@
 """What a DBA does once before a composition can run: databases, standing accounts, ledger, gate, targets, enrolment.
 
-On a real server the same scripts come from `dponectl ledger render`, `dponectl gate render` and `dponectl target render`.
+On a real server the same scripts come from `dponectl ledger render`, `gate render` and `target render`.
 """
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from dpone_embedded import Stack
+from psycopg import sql
+
+from airflow_provider_dpone.composition.physical import observe_clickhouse, observe_mssql
+from airflow_provider_dpone.composition.services import GuardServices
+from airflow_provider_dpone.drivers import Connection, Secret, drain, load_sql, quote_clickhouse, quote_mssql
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
+from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
+from airflow_provider_dpone.drivers.mssql_password import hashed_password
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.gates import logon_gate
+from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
+from airflow_provider_dpone.ledger import LedgerSettings, enroll, install
+from dpone_demo import loading
+
+CONTROL = "dpone_control"
+WAREHOUSE = "flights_dw"
+OPERATIONS = "flights_ops"
+ANALYTICS = "flights"
+WRITER_ROLE = "dpone_writer"
+MANAGED_SCHEMAS = ("raw", "staging", "marts", "snapshots")
+
+CONTROLLER = "dpone_controller"
+OUTCOME_READER = "dpone_outcome_reader"
+SOURCE_READER = "dpone_source_reader"
+POSTGRES_READER = "dpone_source"
+
+_SQL = load_sql("dpone_demo", "sql/server.sql")
+
+
+def provision(stack: Stack, release_root: Path) -> GuardServices:
+    """Make everything that is not there yet, and answer the accounts of the roles."""
+    services = guard_services(stack, release_root)
+    with _as_dba(stack) as connection:
+        known = drain(connection, _SQL.text("exists"), WAREHOUSE)[0][0][0]
+        connection.rollback()
+    if known is None:
+        _sql_server(stack, services)
+        _postgres_reader(stack)
+        _clickhouse_tables(stack)
+        _enroll(services)
+    return services
+
+
+def load(stack: Stack) -> None:
+    """Load the data set where it is not loaded yet."""
+    with _as_dba(stack, WAREHOUSE) as connection:
+        loaded = drain(connection, _SQL.text("raw_rows"))[0][0][0]
+        connection.rollback()
+        if loaded:
+            return
+        loading.load_sql_server(connection)
+    postgres = stack.addresses.postgres
+    assert postgres is not None
+    loading.load_postgres(_conninfo(stack), POSTGRES_READER)
+
+
+def guard_services(stack: Stack, release_root: Path) -> GuardServices:
+    """The roles of the demo: one controller account also issues and closes, as docs/roles.md says."""
+    server, clickhouse, postgres = stack.addresses.sqlserver, stack.addresses.clickhouse, stack.addresses.postgres
+    assert server is not None and clickhouse is not None and postgres is not None
+
+    def account(login: str) -> MsSqlDsn:
+        return MsSqlDsn(
+            host=server.host,
+            port=server.port,
+            database=CONTROL,
+            user=login,
+            password=Secret(stack.state.secret(login)),
+            trust_server_certificate=True,
+        )
+
+    def clickhouse_account(user: str, password: str) -> ClickHouseDsn:
+        return ClickHouseDsn(host=clickhouse.host, port=clickhouse.port, user=user, password=Secret(password))
+
+    return GuardServices(
+        ledger=LedgerSettings(service_id=service_id(stack)),
+        controller=account(CONTROLLER),
+        outcome_reader=account(OUTCOME_READER),
+        source_reader=account(SOURCE_READER),
+        work_root=release_root / "attempts",
+        clickhouse_access=clickhouse_account(clickhouse.user, clickhouse.password),
+        clickhouse_observer=clickhouse_account(clickhouse.observer_user, clickhouse.observer_password),
+        postgres_source=PostgresDsn(
+            host=postgres.host,
+            port=postgres.port,
+            database=OPERATIONS,
+            user=POSTGRES_READER,
+            password=Secret(stack.state.secret(POSTGRES_READER)),
+        ),
+    )
+
+
+def service_id(stack: Stack) -> str:
+    """The ledger's service id: drawn once for a state folder."""
+    known = stack.state.read("demo.json")
+    if known is None:
+        known = {"service_id": str(uuid.uuid4())}
+        stack.state.write("demo.json", known)
+    return str(known["service_id"])
+
+
+def airflow_connections(stack: Stack) -> Mapping[str, Mapping[str, object]]:
+    """The Airflow connections by id, as they go into Airflow's metadata database (encrypted there)."""
+    import json
+
+    services = guard_services(stack, Path())
+    mssql_extra = {"trust_server_certificate": True, "service_id": services.ledger.service_id}
+
+    def mssql(dsn: MsSqlDsn) -> dict[str, object]:
+        return {
+            "conn_type": "dpone_mssql",
+            "host": dsn.host,
+            "port": dsn.port,
+            "schema": dsn.database,
+            "login": dsn.user,
+            "password": dsn.password.reveal(),
+            "extra": json.dumps(mssql_extra),
+        }
+
+    def clickhouse(dsn: ClickHouseDsn | None) -> dict[str, object]:
+        assert dsn is not None
+        return {
+            "conn_type": "dpone_clickhouse",
+            "host": dsn.host,
+            "port": dsn.port,
+            "login": dsn.user,
+            "password": dsn.password.reveal(),
+        }
+
+    source = services.require_postgres()
+    return {
+        "dpone_controller": mssql(services.controller),
+        "dpone_outcome_reader": mssql(services.outcome_reader),
+        "dpone_source_reader": mssql(services.source_reader),
+        "dpone_clickhouse_access": clickhouse(services.clickhouse_access),
+        "dpone_clickhouse_observer": clickhouse(services.clickhouse_observer),
+        "dpone_postgres_source": {
+            "conn_type": "dpone_postgres",
+            "host": source.host,
+            "port": source.port,
+            "schema": source.database,
+            "login": source.user,
+            "password": source.password.reveal(),
+        },
+    }
+
+
+def reconciler_addresses(stack: Stack) -> dict[str, Any]:
+    """What the reconciler logs in with: the DBA accounts of the three engines."""
+    addresses = stack.addresses
+    server, clickhouse, postgres = addresses.sqlserver, addresses.clickhouse, addresses.postgres
+    assert server is not None and clickhouse is not None and postgres is not None
+    return {
+        "sqlserver": {
+            "host": server.host,
+            "port": server.port,
+            "user": server.user,
+            "password": server.password,
+            "control": CONTROL,
+            "warehouse": WAREHOUSE,
+        },
+        "postgres": {
+            "host": postgres.host,
+            "port": postgres.port,
+            "user": postgres.user,
+            "password": postgres.password,
+            "database": OPERATIONS,
+        },
+        "clickhouse": {
+            "host": clickhouse.host,
+            "port": clickhouse.port,
+            "user": clickhouse.user,
+            "password": clickhouse.password,
+            "database": ANALYTICS,
+        },
+    }
+
+
+def _sql_server(stack: Stack, services: GuardServices) -> None:
+    with _as_dba(stack, autocommit=True) as connection:
+        for database in (CONTROL, WAREHOUSE):
+            drain(connection, _SQL.text("database", database=quote_mssql(database)))
+        for dsn in (services.controller, services.outcome_reader, services.source_reader):
+            login = quote_mssql(dsn.user)
+            drain(connection, _SQL.text("login", login=login, password=hashed_password(dsn.password)))
+        drain(connection, _SQL.text("controller_rights", login=quote_mssql(CONTROLLER)))
+    dba = _dba_dsn(stack, CONTROL)
+    install.apply(lambda: connect_mssql(dba), services.ledger)
+    with _as_dba(stack, CONTROL, autocommit=True) as connection:
+        _run_script(connection, install.controller_grants(services.ledger, CONTROLLER))
+        logon_gate.apply(connection, services.ledger, CONTROL)
+    target = TargetDatabase(
+        database=WAREHOUSE,
+        writer_role=WRITER_ROLE,
+        managed_schemas=MANAGED_SCHEMAS,
+        controller=CONTROLLER,
+        outcome_reader=OUTCOME_READER,
+        source_reader=SOURCE_READER,
+        published_schemas=("marts",),
+    )
+    with _as_dba(stack, WAREHOUSE, autocommit=True) as connection:
+        _run_script(connection, provision_script(target))
+        loading.create_raw_tables(connection)
+
+
+def _postgres_reader(stack: Stack) -> None:
+    with psycopg.connect(_conninfo(stack), autocommit=True) as connection:
+        password = stack.state.secret(POSTGRES_READER)
+        # Hashed here, so that the password itself can stand in no log of the server.
+        verifier = connection.pgconn.encrypt_password(password.encode(), POSTGRES_READER.encode(), b"scram-sha-256")
+        create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
+        connection.execute(create.format(sql.Identifier(POSTGRES_READER), sql.Literal(verifier.decode())))
+
+
+def _clickhouse_tables(stack: Stack) -> None:
+    services = guard_services(stack, Path())
+    access, _ = services.require_clickhouse()
+    client = connect_clickhouse(access)
+    client.command(f"CREATE DATABASE {quote_clickhouse(ANALYTICS)} ENGINE = Atomic")
+    for table, columns, order in loading.CLICKHOUSE_TABLES:
+        body = ", ".join(f"{quote_clickhouse(name)} {kind}" for name, kind in columns)
+        client.command(
+            f"CREATE TABLE {quote_clickhouse(ANALYTICS, table)} ({body}) ENGINE = MergeTree ORDER BY {order}"
+            " SETTINGS allow_nullable_key = 1"
+        )
+
+
+def _enroll(services: GuardServices) -> None:
+    identity = enroll.observe_mssql(services.control, WAREHOUSE)
+    warehouse = observe_mssql(services.control, service_id=services.ledger.service_id, database=WAREHOUSE)
+    _, observer = services.require_clickhouse()
+    analytics = observe_clickhouse(connect_clickhouse(observer), database=ANALYTICS)
+    enroll.enroll(
+        services.control,
+        services.ledger,
+        [
+            enroll.EnrolledDomain(
+                connector="mssql",
+                service_id=warehouse.service_id,
+                physical_subject_sha256=warehouse.physical_subject_sha256,
+                mssql=enroll.MsSqlEnrollment(
+                    database_name=WAREHOUSE,
+                    database_id=identity.database_id,
+                    database_guid=identity.database_guid,
+                    create_token=identity.create_token,
+                    writer_role=WRITER_ROLE,
+                    managed_schemas=MANAGED_SCHEMAS,
+                ),
+            ),
+            enroll.EnrolledDomain(
+                connector="clickhouse",
+                service_id=analytics.service_id,
+                physical_subject_sha256=analytics.physical_subject_sha256,
+                mssql=None,
+            ),
+        ],
+    )
+
+
+def _dba_dsn(stack: Stack, database: str) -> MsSqlDsn:
+    server = stack.addresses.sqlserver
+    assert server is not None
+    return MsSqlDsn(
+        host=server.host,
+        port=server.port,
+        database=database,
+        user=server.user,
+        password=Secret(server.password),
+        trust_server_certificate=True,
+    )
+
+
+@contextlib.contextmanager
+def _as_dba(stack: Stack, database: str = "master", *, autocommit: bool = False) -> Iterator[Any]:
+    connection: Any = connect_mssql(_dba_dsn(stack, database))
+    try:
+        connection.autocommit = autocommit
+        yield connection
+    finally:
+        connection.close()
+
+
+def _run_script(connection: Connection, script: str) -> None:
+    """Run GO-separated batches, each by itself, as sqlcmd would."""
+    batch: list[str] = []
+    for line in [*script.splitlines(), "GO"]:
+        if line.strip() != "GO":
+            batch.append(line)
+        elif any(part.strip() and not part.startswith("--") for part in batch):
+            drain(connection, "\n".join(batch))
+            batch = []
+
+
+def _conninfo(stack: Stack) -> str:
+    postgres = stack.addresses.postgres
+    assert postgres is not None
+    return psycopg.conninfo.make_conninfo(
+        host=postgres.host, port=postgres.port, user=postgres.user, password=postgres.password, dbname=OPERATIONS
+    )

@@ -1,0 +1,155 @@
+"""The command line's configuration: one TOML file that names accounts and, for each, where its password is.
+
+service_id = "3f1c…"                 # the ledger's service id
+release_root = "/srv/dpone"          # where activations and releases are kept
+
+[mssql]
+host = "sql.example"
+port = 1433
+control_database = "dpone_control"
+trust_server_certificate = false
+
+[mssql.roles.controller]
+user = "dpone_controller"
+password_file = "/run/secrets/controller"   # or password_env = "NAME"
+
+[mssql.roles.outcome_reader]
+same_as = "controller"               # one account for two roles is said, never assumed
+
+[clickhouse]
+host = "ch.example"
+port = 8443
+secure = true
+[clickhouse.roles.access]
+…
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_dpone.composition.services import GuardServices
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.ledger import LedgerSettings
+
+
+class Configuration:
+    """A read configuration file. Accounts are resolved when a command asks for them."""
+
+    def __init__(self, document: Mapping[str, Any], origin: str) -> None:
+        self._document = document
+        self._origin = origin
+
+    @classmethod
+    def read(cls, path: Path) -> Configuration:
+        try:
+            return cls(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as err:
+            raise ConfigurationError("configuration_file", happened=f"{path}: {err}.") from err
+
+    @property
+    def release_root(self) -> Path:
+        return Path(self._text(self._document, "release_root", "the top level"))
+
+    @property
+    def ledger(self) -> LedgerSettings:
+        return LedgerSettings(service_id=self._text(self._document, "service_id", "the top level"))
+
+    def mssql(self, role: str, *, database: str | None = None) -> MsSqlDsn:
+        """The account of one role on the ledger's instance, in the control database unless another is named."""
+        section = self._section("mssql")
+        user, password = self._account("mssql", role)
+        return MsSqlDsn(
+            host=self._text(section, "host", "[mssql]"),
+            port=int(section.get("port", 1433)),
+            database=database or self._text(section, "control_database", "[mssql]"),
+            user=user,
+            password=password,
+            trust_server_certificate=bool(section.get("trust_server_certificate", False)),
+        )
+
+    def services(self) -> GuardServices:
+        return GuardServices(
+            ledger=self.ledger,
+            controller=self.mssql("controller"),
+            outcome_reader=self.mssql("outcome_reader"),
+            source_reader=self.mssql("source_reader"),
+            work_root=self.release_root / "attempts",
+            clickhouse_access=self._clickhouse("access"),
+            clickhouse_observer=self._clickhouse("observer"),
+            postgres_source=self._postgres("source"),
+        )
+
+    def _clickhouse(self, role: str) -> ClickHouseDsn | None:
+        if "clickhouse" not in self._document:
+            return None
+        section = self._section("clickhouse")
+        user, password = self._account("clickhouse", role)
+        return ClickHouseDsn(
+            host=self._text(section, "host", "[clickhouse]"),
+            port=int(section.get("port", 8123)),
+            secure=bool(section.get("secure", False)),
+            user=user,
+            password=password,
+        )
+
+    def _postgres(self, role: str) -> PostgresDsn | None:
+        if "postgres" not in self._document:
+            return None
+        section = self._section("postgres")
+        user, password = self._account("postgres", role)
+        return PostgresDsn(
+            host=self._text(section, "host", "[postgres]"),
+            port=int(section.get("port", 5432)),
+            database=self._text(section, "database", "[postgres]"),
+            user=user,
+            password=password,
+        )
+
+    def _section(self, name: str) -> Mapping[str, Any]:
+        section = self._document.get(name)
+        if not isinstance(section, dict):
+            raise self._wrong(f"[{name}] is missing")
+        return section
+
+    def _account(self, engine: str, role: str) -> tuple[str, Secret]:
+        where = f"[{engine}.roles.{role}]"
+        account = self._section(engine).get("roles", {}).get(role)
+        if not isinstance(account, dict):
+            raise self._wrong(f"{where} is missing")
+        if "same_as" in account:
+            return self._account(engine, self._text(account, "same_as", where))
+        return self._text(account, "user", where), self._password(account, where)
+
+    def _password(self, account: Mapping[str, Any], where: str) -> Secret:
+        if "password_file" in account:
+            path = Path(self._text(account, "password_file", where))
+            try:
+                value = path.read_text(encoding="utf-8").rstrip("\n")
+            except OSError as err:
+                raise self._wrong(f"{where} names the password file {path}: {err.strerror}") from err
+        elif "password_env" in account:
+            name = self._text(account, "password_env", where)
+            value = os.environ.get(name, "")
+        else:
+            raise self._wrong(f"{where} has neither password_file nor password_env")
+        if not value:
+            raise self._wrong(f"the password of {where} is empty or unset")
+        return Secret(value)
+
+    def _text(self, section: Mapping[str, Any], name: str, where: str) -> str:
+        value = section.get(name)
+        if not isinstance(value, str) or not value:
+            raise self._wrong(f"{where} has no text {name!r}")
+        return value
+
+    def _wrong(self, what: str) -> ConfigurationError:
+        return ConfigurationError("configuration_file", happened=f"{self._origin}: {what}.")

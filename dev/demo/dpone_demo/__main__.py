@@ -1,0 +1,89 @@
+"""`python -m dpone_demo run [--keep] [--chaos] [--fresh]`: the main job, with one line a phase and its time."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpone_embedded import Stack, StackError
+
+from airflow_provider_dpone.contracts.errors import GuardError
+from dpone_demo.campaign import Campaign
+
+
+def main() -> int:
+    arguments = _parse(sys.argv[1:])
+    stack = Stack(arguments.state_dir)
+    if arguments.fresh and stack.status()["phase"] == "stopped":
+        shutil.rmtree(stack.state.path, ignore_errors=True)
+    release_root = stack.state.path / "dpone"
+    stack = Stack(
+        stack.state.path,
+        airflow_port=arguments.port,
+        airflow_settings={"dpone": {"release_root": str(release_root)}},
+    )
+    clock = Phases()
+    try:
+        with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
+            stack.start()
+        campaign = Campaign(stack, release_root)
+        reconciled = campaign.run(clock.phase, chaos=arguments.chaos)
+        clock.total()
+        print(f"Evidence: {campaign.evidence}")
+        if arguments.keep:
+            stack.detach()
+            airflow = stack.addresses.airflow
+            assert airflow is not None
+            print(f"Airflow:  {airflow.url}  user {airflow.user}  password {airflow.password}")
+            print(f"Stop it:  {sys.executable} -m dpone_embedded down --state-dir '{stack.state.path}'")
+        print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.")
+        return 0 if reconciled else 1
+    except (StackError, GuardError, TimeoutError) as err:
+        print(f"\n{err}\nLogs: {stack.state.logs}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything that was started is being stopped.", file=sys.stderr)
+        return 130
+    finally:
+        if not (arguments.keep and sys.exc_info()[0] is None):
+            stack.stop()
+
+
+class Phases:
+    """Prints each phase with its duration in seconds."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        print(f"  {name} …", flush=True)
+        yield
+        print(f"  {name}: {time.monotonic() - started:.1f} s", flush=True)
+
+    def total(self) -> None:
+        print(f"  total: {time.monotonic() - self._started:.1f} s", flush=True)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="dpone-demo", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    run = commands.add_parser("run", help="run the main job and reconcile it")
+    run.add_argument("--keep", action="store_true", help="leave the stack up and print the address of the Airflow UI")
+    run.add_argument(
+        "--chaos", action="store_true", help="kill -9 the dbt task in the middle; its retry must settle it"
+    )
+    run.add_argument("--fresh", action="store_true", help="start from an empty state folder")
+    run.add_argument("--port", type=int, default=0, help="port of the Airflow UI (a free one by default)")
+    run.add_argument("--state-dir", type=Path, default=None, help="where data, logs and passwords are kept")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The composition from a provisioned stack to its reconciliation."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from dpone_embedded import Stack
+
+from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.composition.activation import CompositionActivation
+from airflow_provider_dpone.composition.services import GuardServices, observe_domains
+from airflow_provider_dpone.ledger import ActivationStore
+from dpone_demo import provisioning
+from dpone_demo.airflow_api import AirflowApi
+from dpone_demo.chaos import DbtKiller
+
+PARENT = "flights_parent"
+CONSTITUENTS = ("flights_reference", "flights_warehouse", "flights_publish")
+SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
+
+Phase = Callable[[str], AbstractContextManager[None]]
+
+
+class Campaign:
+    """One run. Its evidence folder is new for every run; data and ledger live on in the stack's state folder."""
+
+    def __init__(self, stack: Stack, release_root: Path) -> None:
+        self._stack = stack
+        self._root = release_root
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        self._run_id = f"demo__{stamp}__{uuid.uuid4().hex[:6]}"
+        self.evidence = stack.state.path / "evidence" / stamp
+
+    def run(self, phase: Phase, *, chaos: bool) -> bool:
+        """Everything after the start of the stack. True only if the independent reconciliation holds."""
+        self.evidence.mkdir(parents=True)
+        with phase("provision databases, accounts, ledger and gates (once)"):
+            services = provisioning.provision(self._stack, self._root)
+        with phase("load 336,776 flights and the other four tables (once)"):
+            provisioning.load(self._stack)
+        with phase("build the release and put it in force"):
+            self._activate(services)
+        with phase("run the composition in Airflow"):
+            tries = self._run_dags(chaos)
+        with phase("reconcile, with a program that knows nothing of the provider"):
+            return self._reconcile(tries)
+
+    def _activate(self, services: GuardServices) -> None:
+        frozen = self._frozen_release()
+        activation = CompositionActivation(
+            self._root,
+            ActivationStore(services.control, services.ledger),
+            lambda verified: observe_domains(services, verified),
+        )
+        current = activation.status()
+        if current is not None and current.state != "RETIRED":
+            activation.retire(current.activation_id)
+        active = activation.activate(frozen)
+        self._write("activation.json", {"activation_id": active.activation_id, "epochs": active.guard_epochs})
+
+    def _frozen_release(self) -> Path:
+        building = self._root / "releases" / f"building-{uuid.uuid4().hex}"
+        building.parent.mkdir(parents=True, exist_ok=True)
+        built = release.build(SOURCE, building)
+        folder = building.with_name(built.release_id.removeprefix("sha256:")[:16])
+        if folder.exists():
+            release.read(folder, expected_release_id=built.release_id)
+            _remove(building)
+        else:
+            building.rename(folder)
+        return folder
+
+    def _run_dags(self, chaos: bool) -> list[list[Any]]:
+        airflow = self._stack.addresses.airflow
+        assert airflow is not None
+        api = AirflowApi(airflow.url, airflow.user, airflow.password)
+        for connection_id, fields in provisioning.airflow_connections(self._stack).items():
+            api.put_connection(connection_id, fields)
+        for dag_id in (*CONSTITUENTS, PARENT):
+            api.wait_for_dag(dag_id)
+            api.unpause(dag_id)
+        api.trigger(PARENT, self._run_id, {})
+        killer = DbtKiller(self._root)
+        state = api.wait_for_run(PARENT, self._run_id, timeout=900, each=killer if chaos else _nothing)
+        runs = self._coordinates(api)
+        self._write("airflow.json", {"parent": {"run_id": self._run_id, "state": state}, "task_instances": runs})
+        if chaos and killer.killed is None:
+            raise TimeoutError("dbt was never seen running, so nothing was killed: the chaos run proves nothing")
+        return [
+            [ti["dag_id"], ti["dag_run_id"], ti["task_id"], ti["map_index"], number]
+            for ti in runs
+            if ti["task_id"].split(".")[-1] == "work"
+            for number in range(1, ti["try_number"] + 1)
+        ]
+
+    def _coordinates(self, api: AirflowApi) -> list[dict[str, Any]]:
+        """The task instances of the constituents' newest runs: those that the parent of this run triggered."""
+        names = ("dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
+        found = []
+        for dag_id in CONSTITUENTS:
+            newest = max(api.runs(dag_id), key=lambda run: str(run["queued_at"]))
+            for instance in api.task_instances(dag_id, newest["dag_run_id"]):
+                found.append({name: instance[name] for name in names})
+        return found
+
+    def _reconcile(self, tries: list[list[Any]]) -> bool:
+        addresses = {**provisioning.reconciler_addresses(self._stack), "expected_tries": tries}
+        finished = subprocess.run(
+            [sys.executable, "-m", "dpone_reconcile", str(self.evidence / "reconciliation.json")],
+            input=json.dumps(addresses),
+            text=True,
+            check=False,
+        )
+        return finished.returncode == 0
+
+    def _write(self, name: str, document: object) -> None:
+        (self.evidence / name).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _nothing() -> None:
+    return None
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder)
