@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload, read
 from airflow_provider_dpone.contracts import canonical
-from airflow_provider_dpone.contracts.activation import ActivationRequest, request_from
+from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 CURRENT = "current.json"
@@ -25,11 +25,24 @@ CURRENT = "current.json"
 class ActiveWorkload:
     """All that a try needs to know of its workload and of the activation it runs under."""
 
-    activation_id: str
-    activation_request_sha256: str
+    request: ActivationRequest
     release: Release
     released: ReleasedWorkload
     guard_epochs: tuple[tuple[str, int], ...]
+
+    @property
+    def activation_id(self) -> str:
+        return self.request.activation_id
+
+    @property
+    def activation_request_sha256(self) -> str:
+        return self.request.sha256
+
+    @property
+    def sink_resource(self) -> PhysicalResource:
+        """The one physical domain that the workload writes."""
+        (guard,) = self.request.guards_of(self.workload_id)
+        return next(resource for resource in self.request.resources if resource.guard_id == guard)
 
     @property
     def workload_id(self) -> str:
@@ -80,16 +93,23 @@ def current_activation_id(root: Path) -> str | None:
 def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
     """The workload as the current activation pins it. Local file reads only; the whole release is re-verified."""
     current = _read(root / CURRENT)
-    request, folder = recorded(root, str(current["activation_id"]))
+    epochs = tuple((str(guard), int(epoch)) for guard, epoch in current["guard_epochs"])
+    return workload_of(root, str(current["activation_id"]), workload_id, epochs)
+
+
+def workload_of(
+    root: Path, activation_id: str, workload_id: str, guard_epochs: tuple[tuple[str, int], ...]
+) -> ActiveWorkload:
+    """A workload of any recorded activation, as an operation of it names them: for closing and observing later."""
+    request, folder = recorded(root, activation_id)
     release = read(folder, expected_release_id=request.context.release_id)
     released = release.workload(workload_id)
     needed = set(request.guards_of(workload_id))
     return ActiveWorkload(
-        activation_id=request.activation_id,
-        activation_request_sha256=request.sha256,
+        request=request,
         release=release,
         released=released,
-        guard_epochs=tuple((str(guard), int(epoch)) for guard, epoch in current["guard_epochs"] if guard in needed),
+        guard_epochs=tuple((guard, epoch) for guard, epoch in guard_epochs if guard in needed),
     )
 
 

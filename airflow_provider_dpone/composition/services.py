@@ -7,11 +7,12 @@ serve several roles, but only where the configuration says so by name (docs/role
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dpone.composition.manifest import MssqlToClickHouse, NativeDbt, PostgresToMssql
 from airflow_provider_dpone.composition.physical import PhysicalDomain, observe_clickhouse, observe_mssql
+from airflow_provider_dpone.composition.projection import ActiveWorkload
 from airflow_provider_dpone.composition.release import Release
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import Connect, Connection
@@ -20,7 +21,11 @@ from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickho
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
-from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.ledger import ChargeStore, LedgerSettings, SnapshotStore
+from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
+from airflow_provider_dpone.routes.interface import Route
+from airflow_provider_dpone.routes.mssql_to_clickhouse import MsSqlToClickHousePlan, MsSqlToClickHouseRoute
+from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +83,63 @@ def observe_domains(services: GuardServices, release: Release) -> Mapping[str, P
     return domains
 
 
+def route_for(services: GuardServices, active: ActiveWorkload) -> Route:
+    """The route of a workload, with the accounts it observes with. No connection is made."""
+    manifest = active.released.manifest
+    if isinstance(manifest, NativeDbt):
+        database = active.database(manifest.dbt.binding)
+        plan = DbtPlan(
+            project=active.release.root / manifest.dbt.project,
+            target=_at(services.controller, database),
+            default_schema=manifest.dbt.default_schema,
+            threads=manifest.dbt.threads,
+            relations=active.released.relations,
+            work_root=services.work_root,
+        )
+        return DbtRoute(plan, services.observer(database))
+    if isinstance(manifest, PostgresToMssql):
+        database = active.database(manifest.sink.binding)
+        source = services.require_postgres()
+        transfer = PostgresToMsSqlPlan(
+            source=replace(source, database=active.database(manifest.source.binding)),
+            source_schema=manifest.source.schema_,
+            source_table=manifest.source.table,
+            target=_at(services.controller, database),
+            target_schema=manifest.sink.schema_,
+            target_table=manifest.sink.table,
+        )
+        return PostgresToMsSqlRoute(transfer, services.observer(database))
+    return _publication(services, active, manifest)
+
+
+def _publication(services: GuardServices, active: ActiveWorkload, manifest: MssqlToClickHouse) -> Route:
+    access, observer = services.require_clickhouse()
+    resource = active.sink_resource
+    (write_subject,) = active.request.workload(active.workload_id).write_subjects
+    plan = MsSqlToClickHousePlan(
+        source=_at(services.source_reader, active.database(manifest.source.binding)),
+        source_schema=manifest.source.schema_,
+        source_table=manifest.source.table,
+        max_source_bytes=manifest.source.max_source_bytes,
+        service_id=resource.service_id,
+        physical_subject_sha256=resource.physical_subject_sha256,
+        write_subject_sha256=write_subject,
+        database=active.database(manifest.sink.binding),
+        target_table=manifest.sink.table,
+    )
+    return MsSqlToClickHouseRoute(
+        plan,
+        access=access,
+        observer=observer,
+        snapshots=SnapshotStore(services.control, services.ledger),
+        charges=ChargeStore(services.control, services.ledger),
+    )
+
+
+def _at(dsn: MsSqlDsn, database: str) -> MsSqlDsn:
+    return replace(dsn, database=database)
+
+
 def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
-    target = dsn.for_login(dsn.user, dsn.password, database=database)
+    target = _at(dsn, database)
     return lambda: connect_mssql(target)
-
-
-__all__ = ["GuardServices", "MssqlToClickHouse", "NativeDbt", "PostgresToMssql", "observe_domains"]

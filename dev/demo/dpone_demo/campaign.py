@@ -24,6 +24,7 @@ from dpone_demo.chaos import DbtKiller
 
 PARENT = "flights_parent"
 CONSTITUENTS = ("flights_reference", "flights_warehouse", "flights_publish")
+GUARDED = ("GuardedDbtRun", "PostgresToMsSql", "MsSqlToClickHouse")
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
 Phase = Callable[[str], AbstractContextManager[None]]
@@ -97,13 +98,13 @@ class Campaign:
         return [
             [ti["dag_id"], ti["dag_run_id"], ti["task_id"], ti["map_index"], number]
             for ti in runs
-            if ti["task_id"].split(".")[-1] == "work"
+            if ti["operator"] in GUARDED
             for number in range(1, ti["try_number"] + 1)
         ]
 
     def _coordinates(self, api: AirflowApi) -> list[dict[str, Any]]:
         """The task instances of the constituents' newest runs: those that the parent of this run triggered."""
-        names = ("dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
+        names = ("operator", "dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
         found = []
         for dag_id in CONSTITUENTS:
             newest = max(api.runs(dag_id), key=lambda run: str(run["queued_at"]))

@@ -17,7 +17,7 @@ RAW = "raw"
 _FLIGHTS = (
     ("flight_key", "Nullable(UUID)"),
     ("flight_date", "Nullable(Date32)"),
-    ("time_hour", "Nullable(DateTime64(0))"),
+    ("time_hour", "Nullable(DateTime64(0, 'UTC'))"),
     ("carrier", "Nullable(String)"),
     ("flight", "Nullable(Int32)"),
     ("tailnum", "Nullable(String)"),
@@ -45,7 +45,7 @@ _DELAYS = (
     ("mean_arr_delay", "Nullable(Decimal(9, 2))"),
     ("late_share", "Nullable(Decimal(23, 14))"),
     ("worst_arr_delay", "Nullable(Int32)"),
-    ("first_departure_hour", "Nullable(DateTime64(0))"),
+    ("first_departure_hour", "Nullable(DateTime64(0, 'UTC'))"),
 )
 #: The targets of the publications with their sorting keys: a transfer never creates its target.
 CLICKHOUSE_TABLES = (

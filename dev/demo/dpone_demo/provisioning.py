@@ -149,7 +149,7 @@ def airflow_connections(stack: Stack) -> Mapping[str, Mapping[str, object]]:
         "dpone_controller": mssql(services.controller),
         "dpone_outcome_reader": mssql(services.outcome_reader),
         "dpone_source_reader": mssql(services.source_reader),
-        "dpone_clickhouse_access": clickhouse(services.clickhouse_access),
+        "dpone_clickhouse_admin": clickhouse(services.clickhouse_access),
         "dpone_clickhouse_observer": clickhouse(services.clickhouse_observer),
         "dpone_postgres_source": {
             "conn_type": "dpone_postgres",

@@ -30,7 +30,7 @@ PUBLISHED_TYPES = {
     "flight_date": ("date", "Date32"),
     "late_share": ("decimal(23,14)", "Decimal(23, 14)"),
     "mean_dep_delay": ("decimal(9,2)", "Decimal(9, 2)"),
-    "time_hour": ("datetime2(0)", "DateTime64(0)"),
+    "time_hour": ("datetime2(0)", "DateTime64(0, 'UTC')"),
     "wind_speed": ("decimal(9,5)", "Decimal(9, 5)"),
 }
 
