@@ -15,7 +15,7 @@ import psycopg
 from dpone_embedded import Stack
 from psycopg import sql
 
-from airflow_provider_dpone.composition.physical import observe_clickhouse, observe_mssql
+from airflow_provider_dpone.composition.enrolment import enroll_clickhouse, enroll_mssql
 from airflow_provider_dpone.composition.services import GuardServices
 from airflow_provider_dpone.drivers import Connection, Secret, drain, load_sql, quote_clickhouse, quote_mssql
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
@@ -26,7 +26,7 @@ from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
-from airflow_provider_dpone.ledger import LedgerSettings, enroll, install
+from airflow_provider_dpone.ledger import LedgerSettings, install
 from dpone_demo import loading
 
 CONTROL = "dpone_control"
@@ -54,7 +54,8 @@ def provision(stack: Stack, release_root: Path) -> GuardServices:
         _sql_server(stack, services)
         _postgres_reader(stack)
         _clickhouse_tables(stack)
-        _enroll(services)
+        enroll_mssql(services, WAREHOUSE, writer_role=WRITER_ROLE, managed_schemas=MANAGED_SCHEMAS)
+        enroll_clickhouse(services, ANALYTICS)
     return services
 
 
@@ -240,38 +241,6 @@ def _clickhouse_tables(stack: Stack) -> None:
             f"CREATE TABLE {quote_clickhouse(ANALYTICS, table)} ({body}) ENGINE = MergeTree ORDER BY {order}"
             " SETTINGS allow_nullable_key = 1"
         )
-
-
-def _enroll(services: GuardServices) -> None:
-    identity = enroll.observe_mssql(services.control, WAREHOUSE)
-    warehouse = observe_mssql(services.control, service_id=services.ledger.service_id, database=WAREHOUSE)
-    _, observer = services.require_clickhouse()
-    analytics = observe_clickhouse(connect_clickhouse(observer), database=ANALYTICS)
-    enroll.enroll(
-        services.control,
-        services.ledger,
-        [
-            enroll.EnrolledDomain(
-                connector="mssql",
-                service_id=warehouse.service_id,
-                physical_subject_sha256=warehouse.physical_subject_sha256,
-                mssql=enroll.MsSqlEnrollment(
-                    database_name=WAREHOUSE,
-                    database_id=identity.database_id,
-                    database_guid=identity.database_guid,
-                    create_token=identity.create_token,
-                    writer_role=WRITER_ROLE,
-                    managed_schemas=MANAGED_SCHEMAS,
-                ),
-            ),
-            enroll.EnrolledDomain(
-                connector="clickhouse",
-                service_id=analytics.service_id,
-                physical_subject_sha256=analytics.physical_subject_sha256,
-                mssql=None,
-            ),
-        ],
-    )
 
 
 def _dba_dsn(stack: Stack, database: str) -> MsSqlDsn:

@@ -1,0 +1,114 @@
+"""`dponectl ledger|gate|target …`: what a DBA installs. Every script can be printed instead of run."""
+
+from __future__ import annotations
+
+import click
+
+from airflow_provider_dpone.cli.context import configuration
+from airflow_provider_dpone.composition import enrolment
+from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
+from airflow_provider_dpone.gates import logon_gate
+from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
+from airflow_provider_dpone.ledger import install as installation
+
+
+@click.group()
+def ledger() -> None:
+    """The control ledger of one SQL Server instance."""
+
+
+@ledger.command()
+@click.pass_context
+def render(context: click.Context) -> None:
+    """Print the installation script, in batches that GO separates."""
+    click.echo(installation.render(configuration(context).ledger))
+
+
+@ledger.command()
+@click.pass_context
+def install(context: click.Context) -> None:
+    """Install into the empty control database, as the account of the role `installer`."""
+    settings = configuration(context)
+    dsn = settings.mssql("installer")
+    installation.apply(lambda: connect_mssql(dsn), settings.ledger)
+    click.echo(f"installed; service id {settings.ledger.service_id}")
+
+
+@ledger.command()
+@click.pass_context
+def audit(context: click.Context) -> None:
+    """Verify every stored byte and the whole catalog."""
+    settings = configuration(context)
+    dsn = settings.mssql("controller")
+    click.echo(installation.audit(lambda: connect_mssql(dsn), settings.ledger))
+
+
+@ledger.command("enroll-mssql")
+@click.argument("database")
+@click.option("--writer-role", required=True)
+@click.option("--schema", "schemas", multiple=True, required=True, help="A managed schema; repeat for each.")
+@click.pass_context
+def enroll_mssql(context: click.Context, database: str, writer_role: str, schemas: tuple[str, ...]) -> None:
+    """Record a target database by the identity that the server shows now."""
+    services = configuration(context).services()
+    domain = enrolment.enroll_mssql(services, database, writer_role=writer_role, managed_schemas=schemas)
+    click.echo(domain.guard_id)
+
+
+@ledger.command("enroll-clickhouse")
+@click.argument("database")
+@click.pass_context
+def enroll_clickhouse(context: click.Context, database: str) -> None:
+    """Record a ClickHouse database by the UUIDs that the server shows now."""
+    click.echo(enrolment.enroll_clickhouse(configuration(context).services(), database).guard_id)
+
+
+@click.group()
+def gate() -> None:
+    """The server-wide LOGON barrier."""
+
+
+@gate.command("render")
+@click.option("--control-database", required=True)
+@click.pass_context
+def render_gate(context: click.Context, control_database: str) -> None:
+    """Print the script that installs the barrier, in batches that GO separates."""
+    click.echo(logon_gate.render(configuration(context).ledger, control_database))
+
+
+@click.group()
+def target() -> None:
+    """A dedicated target database."""
+
+
+@target.command("render")
+@click.argument("database")
+@click.option("--writer-role", default="dpone_writer", show_default=True)
+@click.option("--schema", "schemas", multiple=True, required=True, help="A managed schema; repeat for each.")
+@click.option("--controller", required=True, help="Login of the controller; it will own the database.")
+@click.option("--outcome-reader", required=True, help="Login that observes outcomes.")
+@click.option("--source-reader", help="Login that reads published schemas.")
+@click.option("--published", multiple=True, help="A schema that the source reader reads; repeat for each.")
+def render_target(
+    database: str,
+    writer_role: str,
+    schemas: tuple[str, ...],
+    controller: str,
+    outcome_reader: str,
+    source_reader: str | None,
+    published: tuple[str, ...],
+) -> None:
+    """Print what a DBA runs once in the target database, in batches that GO separates."""
+    click.echo(
+        provision_script(
+            TargetDatabase(
+                database=database,
+                writer_role=writer_role,
+                managed_schemas=schemas,
+                controller=controller,
+                outcome_reader=outcome_reader,
+                source_reader=source_reader,
+                published_schemas=published,
+            )
+        )
+    )
