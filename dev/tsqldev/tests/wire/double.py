@@ -12,6 +12,7 @@ from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, LoginRequest, ResultSink, RpcParameter, Session
 from tsqldev.types import INT, MAX, SqlType, nvarchar, varbinary, varchar
 
+PASSWORD = "pässwörd;{}'="
 DAY = 864_000_000_000
 _1900 = 693_595
 _D = 738_000  # 2021-07-30
@@ -71,7 +72,7 @@ class Double:
 
     def login(self, request: LoginRequest, disconnect: Callable[[], None]) -> tuple[Session, list[tuple[int, str]]]:
         self.requests.append(request)
-        if request.password != "pässwörd;{}'":
+        if request.password != PASSWORD:
             raise SqlError(18456, f"Login failed for user '{request.user}'.", severity=14)
         return DoubleSession(self, disconnect), []
 
@@ -96,16 +97,16 @@ class DoubleSession:
                 self._select([Column(n, t) for n, t, _ in TYPED], [[v for _, _, v in TYPED]], sink)
             case ["nulls"]:
                 self._select([Column(n, t) for n, t, _ in TYPED], [[None] * len(TYPED)], sink)
-            case ["rows", count]:
+            case ["rows", count] if _is_number(count):
                 self._select([Column("n", INT), Column("t", nvarchar(50))], self._rows(int(count)), sink)
-            case ["mixed", count]:
+            case ["mixed", count] if _is_number(count):
                 columns = [Column(n, t) for n, t, _ in MIXED]
                 row = [v for _, _, v in MIXED]
                 self._select(columns, (row for _ in range(int(count))), sink)
-            case ["fail", number]:
+            case ["fail", number] if _is_number(number):
                 sink.error(SqlError(int(number), f"Error {number}.", state=3, line=7, procedure="p"))
                 sink.done(None)
-            case ["count", number]:
+            case ["count", number] if _is_number(number):
                 sink.done(int(number), command="INSERT")
             case ["print", text]:
                 sink.info(0, text)
@@ -195,6 +196,10 @@ class DoubleSession:
 
     def close(self) -> None:
         self._engine.closed += 1
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 10
 
 
 MIXED: list[tuple[str, SqlType, object]] = [

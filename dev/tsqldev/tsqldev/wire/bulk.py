@@ -59,6 +59,8 @@ class BulkStream:
                 )
                 self.columns.append(column)
                 self._decoders.append(decoder)
+        except UnicodeDecodeError as error:
+            raise ProtocolError("a column name in a bulk load") from error
         except (IndexError, struct.error):
             return False
         self._position = position

@@ -275,7 +275,7 @@ class Connection:
             with self._state:
                 self._busy = False
                 interrupted = self._attentions > 0
-        response.finish(attention=interrupted)
+        response.finish(attention=interrupted, failed=interrupted)
         if interrupted:
             # Acknowledged within its response: its packet, the next to come, is done with.
             while self._next().type != wire.ATTENTION:

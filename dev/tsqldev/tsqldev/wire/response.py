@@ -154,6 +154,9 @@ class Response(ResultSink):
         self._failed = self._failed or failed
         if attention:
             self._release(more=True)
+            if failed:
+                # The statement that was interrupted ends first: only then do ODBC clients call it cancelled.
+                self._writer.write(tokens.done(tokens.DONE, tokens.DONE_ERROR | tokens.DONE_MORE))
             self._writer.write(tokens.done(tokens.DONE, tokens.DONE_ATTENTION))
         else:
             if self._failed or self._held is None:

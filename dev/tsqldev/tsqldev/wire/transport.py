@@ -198,6 +198,7 @@ class Transport:
                     continue
             except OSError:
                 pass  # a client that is gone reads nothing more
+        self.disconnect()  # close() alone would not wake a reader that waits in another thread
         self._socket.close()
 
 
