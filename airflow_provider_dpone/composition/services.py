@@ -143,3 +143,68 @@ def _at(dsn: MsSqlDsn, database: str) -> MsSqlDsn:
 def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
     target = _at(dsn, database)
     return lambda: connect_mssql(target)
+
+
+def gates_for(services: GuardServices) -> Gates:
+    """The gates of every configured engine, by connector. No connection is made, except to ask ClickHouse its id."""
+    gates: dict[Connector, WriterGate] = {
+        "mssql": MsSqlLoginGate(
+            LoginGateStore(services.control, services.ledger), services.control, settings=services.ledger
+        )
+    }
+    if services.clickhouse_access is not None and services.clickhouse_observer is not None:
+        gates["clickhouse"] = ClickHouseGate(
+            service_id=clickhouse_service_id(services.clickhouse_observer),
+            access=services.clickhouse_access,
+            observer=services.clickhouse_observer,
+        )
+    return gates
+
+
+def guarded_attempt(
+    services: GuardServices, active: ActiveWorkload, coordinates: Coordinates, *, log: logging.Logger | None = None
+) -> GuardedAttempt:
+    """The attempt of one try of an active workload."""
+    if active.released.manifest.dag_id != coordinates.dag_id:
+        raise AdmissionRefused(
+            "workload_dag",
+            happened=f"{active.workload_id} belongs to the DAG {active.released.manifest.dag_id},"
+            f" and this task is in {coordinates.dag_id}.",
+            not_done="nothing was admitted.",
+        )
+    attempt = Attempt(
+        activation_request_sha256=active.activation_request_sha256,
+        workload_id=active.workload_id,
+        constituent_id=active.released.manifest.constituent_id,
+        pack_sha256=active.released.pack_sha256,
+        plan_sha256=active.released.plan_sha256,
+        dag_run_id=coordinates.run_id,
+        task_id=coordinates.task_id,
+        try_number=coordinates.try_number,
+        map_index=coordinates.map_index,
+        guard_epochs=active.guard_epochs,
+    )
+    return GuardedAttempt(
+        attempt,
+        coordinates,
+        route=route_for(services, active),
+        gates=gates_for(services),
+        ledger=AttemptStore(services.control, services.ledger),
+        log=log,
+    )
+
+
+def resume_attempt(
+    services: GuardServices, root: Path, operation: Operation, *, log: logging.Logger | None = None
+) -> Settlement:
+    """The closing steps of any operation of the ledger, from its activation as recorded under `root`."""
+    attempt = operation.attempt
+    active = workload_of(root, operation.activation_id, attempt.workload_id, attempt.guard_epochs)
+    return Settlement(
+        operation,
+        route=route_for(services, active),
+        gates=gates_for(services),
+        ledger=AttemptStore(services.control, services.ledger),
+        log=log,
+        quiescence_seconds=0.0,
+    )

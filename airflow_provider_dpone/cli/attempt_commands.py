@@ -1,0 +1,107 @@
+"""`dponectl attempts …`: look at operations, end what a dead try left, and reconcile what evidence left open."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from airflow_provider_dpone.cli.context import configuration
+from airflow_provider_dpone.composition.services import resume_attempt
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.ledger import AttemptStore
+
+
+@click.group()
+def attempts() -> None:
+    """Guarded attempts in the ledger."""
+
+
+@attempts.command("list")
+@click.option("--unresolved", is_flag=True, help="Only RUNNING and COMMIT_UNKNOWN.")
+@click.option("--limit", default=50, show_default=True)
+@click.pass_context
+def list_attempts(context: click.Context, unresolved: bool, limit: int) -> None:
+    """One line an operation, newest first."""
+    store = _store(context)
+    for operation in store.unresolved() if unresolved else store.recent(limit=limit):
+        click.echo(_line(operation))
+
+
+@attempts.command()
+@click.argument("attempt_sha256")
+@click.pass_context
+def show(context: click.Context, attempt_sha256: str) -> None:
+    """Coordinates, principals, proofs and evidence of one operation."""
+    store = _store(context)
+    operation = _required(store, attempt_sha256)
+    click.echo(_line(operation))
+    for principal in operation.principals:
+        click.echo(f"    principal {principal.purpose:8} {principal.connector:10} {principal.name}")
+    for kind, digests in operation.proofs.items():
+        for digest in digests:
+            click.echo(f"    proof     {kind:12} {digest}")
+    for entry in store.evidence_history(attempt_sha256):
+        click.echo(f"    evidence  {entry.kind:12} {entry.sha256}")
+        click.echo(json.dumps(entry.document, indent=2, ensure_ascii=False, default=str))
+
+
+@attempts.command()
+@click.argument("attempt_sha256")
+@click.option(
+    "--try-is-over",
+    required=True,
+    metavar="WHY",
+    help="How you know that the task try has ended; its writer is closed whatever it is doing.",
+)
+@click.pass_context
+def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> None:
+    """Close the writers, prove them gone, read the outcome and finalize."""
+    settings = configuration(context)
+    store = _store(context)
+    operation = _required(store, attempt_sha256)
+    store.put_evidence(attempt_sha256, "settled_by_operator", {"schema": "dpone.settled.v1", "why": try_is_over})
+    settled = resume_attempt(settings.services(), settings.release_root, operation).settle()
+    click.echo(_line(settled))
+
+
+@attempts.command()
+@click.argument("attempt_sha256")
+@click.option(
+    "--verdict", type=click.Choice(["SUCCEEDED", "FAILED"]), help="Without it the targets are observed again."
+)
+@click.option("--operator", default="", help="Who says so.")
+@click.option("--statement", default="", help="What was looked at and found.")
+@click.pass_context
+def reconcile(context: click.Context, attempt_sha256: str, verdict: str | None, operator: str, statement: str) -> None:
+    """Resolve a COMMIT_UNKNOWN operation, from a new observation or from a signed-for verdict."""
+    settings = configuration(context)
+    operation = _required(_store(context), attempt_sha256)
+    settlement = resume_attempt(settings.services(), settings.release_root, operation)
+    resolved = settlement.reconcile(
+        verdict="SUCCEEDED" if verdict == "SUCCEEDED" else "FAILED" if verdict == "FAILED" else None,
+        operator=operator,
+        statement=statement,
+    )
+    click.echo(_line(resolved))
+
+
+def _store(context: click.Context) -> AttemptStore:
+    services = configuration(context).services()
+    return AttemptStore(services.control, services.ledger)
+
+
+def _required(store: AttemptStore, attempt_sha256: str) -> Operation:
+    operation = store.read_exact(attempt_sha256)
+    if operation is None:
+        raise ConfigurationError("attempt_unknown", happened=f"the ledger holds no operation {attempt_sha256}.")
+    return operation
+
+
+def _line(operation: Operation) -> str:
+    at = operation.coordinates
+    return (
+        f"{operation.attempt_sha256}  {operation.state:14} {operation.attempt.workload_id}"
+        f"  {at.dag_id}.{at.task_id} run {at.run_id} try {at.try_number} map {at.map_index}"
+    )
