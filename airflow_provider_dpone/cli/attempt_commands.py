@@ -68,9 +68,7 @@ def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> Non
 
 @attempts.command()
 @click.argument("attempt_sha256")
-@click.option(
-    "--verdict", type=click.Choice(["SUCCEEDED", "FAILED"]), help="Without it the targets are observed again."
-)
+@click.option("--verdict", type=click.Choice(["SUCCEEDED", "FAILED"]), help="Without it: observe again.")
 @click.option("--operator", default="", help="Who says so.")
 @click.option("--statement", default="", help="What was looked at and found.")
 @click.pass_context

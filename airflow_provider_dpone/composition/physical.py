@@ -14,6 +14,8 @@ from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
+from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
 from airflow_provider_dpone.ledger import enroll
 
 if TYPE_CHECKING:
@@ -74,6 +76,11 @@ def observe_mssql(connect: Connect, *, service_id: str, database: str) -> Physic
         physical_subject_sha256=enroll.mssql_physical_subject_sha256(identity.database_guid, identity.create_token),
         observation={"schema": "dpone.physical-observation.v1", "connector": "mssql", "collation": collation},
     )
+
+
+def clickhouse_service_id(observer: ClickHouseDsn) -> str:
+    """The UUID of the ClickHouse server itself, which is its service id."""
+    return str(connect_clickhouse(observer).query(_SQL.text("clickhouse_server")).result_rows[0][0])
 
 
 def observe_clickhouse(client: Client, *, database: str) -> PhysicalDomain:

@@ -6,22 +6,35 @@ serve several roles, but only where the configuration says so by name (docs/role
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from airflow_provider_dpone.attempts import Gates, GuardedAttempt, Settlement
 from airflow_provider_dpone.composition.manifest import MssqlToClickHouse, NativeDbt, PostgresToMssql
-from airflow_provider_dpone.composition.physical import PhysicalDomain, observe_clickhouse, observe_mssql
-from airflow_provider_dpone.composition.projection import ActiveWorkload
+from airflow_provider_dpone.composition.physical import (
+    PhysicalDomain,
+    clickhouse_service_id,
+    observe_clickhouse,
+    observe_mssql,
+)
+from airflow_provider_dpone.composition.projection import ActiveWorkload, workload_of
 from airflow_provider_dpone.composition.release import Release
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.attempt import Attempt
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Connector, Coordinates
 from airflow_provider_dpone.drivers import Connect, Connection
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
-from airflow_provider_dpone.ledger import ChargeStore, LedgerSettings, SnapshotStore
+from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
+from airflow_provider_dpone.gates.interface import WriterGate
+from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
+from airflow_provider_dpone.ledger import AttemptStore, ChargeStore, LedgerSettings, LoginGateStore, SnapshotStore
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
 from airflow_provider_dpone.routes.mssql_to_clickhouse import MsSqlToClickHousePlan, MsSqlToClickHouseRoute
