@@ -1,0 +1,227 @@
+"""Operations of the execution family: admitted once, proven, ended, and read by anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_provider_dpone.contracts import canonical
+from airflow_provider_dpone.contracts.attempt import Attempt
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Duplicate
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Coordinates, Principal
+from airflow_provider_dpone.contracts.proof import AttemptProof, TerminalState
+from airflow_provider_dpone.contracts.rules import digest
+from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.ledger import admission, completion, documents, history
+from airflow_provider_dpone.ledger.reading import (
+    instance_sha256,
+    read_operation,
+    read_operations,
+)
+from airflow_provider_dpone.ledger.records import Blocker, Evidence, operation_key
+from airflow_provider_dpone.ledger.settings import LedgerSettings
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
+
+
+class AttemptStore:
+    """Every attempt of the ledger. An attempt is given as the record or as its digest text."""
+
+    def __init__(self, connect: Connect, settings: LedgerSettings) -> None:
+        self._ledger = ControlLedger(connect, settings)
+
+    def admit_once(self, attempt: Attempt, coordinates: Coordinates, principals: Sequence[Principal]) -> Operation:
+        """Admit one try and journal its random principals, in one transaction; return the row as read back.
+
+        Whoever gets the operation back executes it: a twin of the same try finds principals that are not its own and
+        gets Duplicate. Refusals are typed: ParentNotActive, Duplicate (``same_try``, ``late_try``, ``run_id_reused``),
+        StaleEpoch, Overlap with its blockers, AdmissionRefused. No work before this has returned.
+        """
+        admission.require_well_formed(attempt, coordinates, principals)
+        self._require_this_instance(principals)
+        key = attempt.sha256
+        own = frozenset(principals)
+
+        def work(transaction: ControlTransaction) -> None:
+            guards: list[Part] = [("add_guard", [guard]) for guard in attempt.guard_ids]
+            instance = instance_sha256(*coordinates.instance)
+            question = [attempt.activation_request_sha256, instance, attempt.workload_id]
+            results = transaction.run(("begin_guards", []), *guards, ("admission_state", question), ("history", []))
+            history.verify(results[5:])
+            owner, domains, blockers, tries, dags = results[:5]
+            state = admission.AdmissionState(owner=owner, domains=domains, blockers=blockers, tries=tries, dags=dags)
+            owner_key = admission.decide(attempt, coordinates, state)
+            transaction.run(*_admission_parts(attempt, coordinates, principals, owner_key, instance))
+
+        def readback(transaction: ControlTransaction) -> Operation | None:
+            operation = read_operation(transaction, key)
+            if operation is not None and frozenset(operation.principals) != own:
+                raise Duplicate("same_try", happened=f"a twin of this try was admitted as {key}.")
+            return operation
+
+        return self._ledger.mutate("admit_once", work, readback)
+
+    def read_exact(self, attempt: Attempt | str) -> Operation | None:
+        """The operation of an attempt, every byte verified. It authorizes nobody to execute."""
+        key = operation_key(attempt)
+        return self._ledger.read(lambda transaction: read_operation(transaction, key))
+
+    def find(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Operation, ...]:
+        """Every try of one task instance, by try number."""
+        instance = instance_sha256(dag_id, run_id, task_id, map_index)
+        return self._ledger.read(
+            lambda transaction: read_operations(transaction, ("operations_by_instance", [instance]))
+        )
+
+    def unresolved(self) -> tuple[Operation, ...]:
+        """Every RUNNING or COMMIT_UNKNOWN operation: what a sweep and an operator look at."""
+        return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_unresolved", [])))
+
+    def recent(self, limit: int = 200) -> tuple[Operation, ...]:
+        """The operations that were admitted last, at most ``limit``."""
+        if type(limit) is not int or not 1 <= limit <= 10_000:
+            raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
+        return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_recent", [limit])))
+
+    def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:
+        """Unresolved operations of any family on these guards. A dry look: only admission decides."""
+        guards: list[Part] = [("add_guard", [digest(guard)]) for guard in sorted(set(guard_ids))]
+
+        def query(transaction: ControlTransaction) -> tuple[Blocker, ...]:
+            [rows] = transaction.run(("begin_guards", []), *guards, ("blockers", []))
+            return tuple(
+                Blocker(operation_key=key, operation_family=family, state=state, owner_id=owner, guard_id=guard)
+                for key, family, state, owner, guard in rows
+            )
+
+        return self._ledger.read(query)
+
+    def put_evidence(self, attempt: Attempt | str, kind: str, document: Mapping[str, object]) -> str:
+        """Store an evidence document and return its digest. The same content of the same kind is stored once."""
+        key = operation_key(attempt)
+        documents.require_kind(kind)
+        data = documents.encode(document)
+        sha256 = canonical.sha256_text(data)
+
+        def present(transaction: ControlTransaction) -> str | None:
+            rows, _ = transaction.run(("evidence_rows", [key]))
+            return sha256 if any(row[:3] == (kind, sha256, data) for row in rows) else None
+
+        def work(transaction: ControlTransaction) -> str | None:
+            _require_operation(transaction, key)
+            transaction.run(("insert_evidence", [key, kind, sha256, data]))
+            return None
+
+        return self._ledger.mutate("put_evidence", work, present)
+
+    def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
+        """The newest evidence document of a kind."""
+        found = [evidence for evidence in self.evidence_history(attempt) if evidence.kind == kind]
+        return found[-1].document if found else None
+
+    def evidence_history(self, attempt: Attempt | str) -> tuple[Evidence, ...]:
+        """Every evidence document of an attempt in the order in which it was recorded."""
+        key = operation_key(attempt)
+
+        def query(transaction: ControlTransaction) -> tuple[Evidence, ...]:
+            rows, _ = transaction.run(("evidence_rows", [key]))
+            return tuple(
+                Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
+                for kind, sha256, data, order in rows
+            )
+
+        return self._ledger.read(query)
+
+    def put_proof(self, attempt: Attempt | str, proof: AttemptProof) -> str:
+        """Store a proof and return the digest of the one that is kept, which may be an earlier one that says the same.
+
+        The evidence that it names has to be stored before; QUIESCENCE needs CLOSED_GATES, and OUTCOME needs both.
+        """
+        key = operation_key(attempt)
+
+        def work(transaction: ControlTransaction) -> str | None:
+            operation = _require_operation(transaction, key)
+            [evidence] = transaction.run(("evidence_digests", [key]))
+            kept = completion.kept_proof(operation, proof, {sha256 for (sha256,) in evidence})
+            if kept is not None:
+                return kept
+            transaction.run(("insert_proof", [key, proof.kind, proof.sha256, proof.document()]))
+            return None
+
+        def readback(transaction: ControlTransaction) -> str | None:
+            operation = _require_operation(transaction, key)
+            return proof.sha256 if proof in operation.proofs else None
+
+        return self._ledger.mutate("put_proof", work, readback)
+
+    def proofs(self, attempt: Attempt | str) -> tuple[AttemptProof, ...]:
+        """Every stored proof of an attempt, in the order of its life."""
+        operation = self.read_exact(attempt)
+        return () if operation is None else operation.proofs
+
+    def finalize(self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str) -> Operation:
+        """End a RUNNING operation with the stored triplet whose outcome proof has this digest and says this state."""
+        return self._end("finalize", attempt, state, outcome_proof_sha256, reconciling=False)
+
+    def reconcile_unknown(
+        self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str
+    ) -> Operation:
+        """Resolve a COMMIT_UNKNOWN operation with a newly stored outcome proof of SUCCEEDED or FAILED."""
+        if state == "COMMIT_UNKNOWN":
+            raise AdmissionRefused("operation_transition", happened="a reconciliation ends in SUCCEEDED or FAILED.")
+        return self._end("reconcile_unknown", attempt, state, outcome_proof_sha256, reconciling=True)
+
+    def _end(
+        self, step: str, attempt: Attempt | str, state: TerminalState, outcome_proof_sha256: str, *, reconciling: bool
+    ) -> Operation:
+        key = operation_key(attempt)
+        digest(outcome_proof_sha256)
+
+        def work(transaction: ControlTransaction) -> Operation | None:
+            operation = _require_operation(transaction, key)
+            triplet = completion.ending(operation, state, outcome_proof_sha256, reconciling=reconciling)
+            if triplet is None:
+                return operation
+            transaction.run(("end_operation", [key, operation.state, state, *triplet]))
+            return None
+
+        def readback(transaction: ControlTransaction) -> Operation | None:
+            operation = _require_operation(transaction, key)
+            reached = (operation.state, operation.outcome_proof_sha256) == (state, outcome_proof_sha256)
+            return operation if reached else None
+
+        return self._ledger.mutate(step, work, readback)
+
+    def _require_this_instance(self, principals: Sequence[Principal]) -> None:
+        """Design 10.8: the ledger lives on the instance whose logins it guards."""
+        for principal in principals:
+            if principal.connector == "mssql" and principal.service_id != self._ledger.settings.service_id:
+                raise ConfigurationError(
+                    "mssql_service",
+                    happened="a SQL Server principal belongs to another instance than the ledger.",
+                    not_done="nothing was admitted.",
+                    check="the target's server: only databases of the ledger's own instance can be guarded.",
+                )
+
+
+def _require_operation(transaction: ControlTransaction, key: str) -> Operation:
+    operation = read_operation(transaction, key)
+    if operation is None:
+        raise AdmissionRefused("operation_absent", happened=f"the ledger has no execution operation {key}.")
+    return operation
+
+
+def _admission_parts(
+    attempt: Attempt, coordinates: Coordinates, principals: Sequence[Principal], owner_key: str, instance: str
+) -> list[Part]:
+    key = attempt.sha256
+    row: list[Any] = [key, owner_key, attempt.activation_request_sha256, attempt.document(), instance]
+    row += [coordinates.try_number, coordinates.map_index, coordinates.dag_id, coordinates.run_id, coordinates.task_id]
+    row += [attempt.workload_id, coordinates.task_instance_id, coordinates.mapped_input_sha256 or ""]
+    parts: list[Part] = [("insert_operation", row)]
+    parts += [("insert_operation_domain", [guard, epoch]) for guard, epoch in attempt.guard_epochs]
+    for principal in principals:
+        parts.append(("insert_principal", [*principal.key, principal.name, principal.purpose]))
+        if principal.connector == "mssql":
+            parts.append(("insert_login_gate", [principal.sid, principal.name]))
+    return parts

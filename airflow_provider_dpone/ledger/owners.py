@@ -1,0 +1,249 @@
+"""Activations: the execution owners of physical domains.
+
+prepare reserves every domain of the request at its next epoch, activate opens admission, begin_retirement closes it
+and finalize_retirement gives the domains back when nothing is unresolved. Each step is repeatable: asked again with the
+same request, it answers what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from airflow_provider_dpone.contracts.activation import ActivationRequest, decode_request
+from airflow_provider_dpone.contracts.errors import (
+    ActivationUnknown,
+    AdmissionRefused,
+    ConfigurationError,
+    Duplicate,
+    LedgerTampered,
+    Overlap,
+    ParentNotActive,
+    StaleEpoch,
+)
+from airflow_provider_dpone.contracts.ownership import owner_key
+from airflow_provider_dpone.contracts.rules import coordinate_text
+from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.ledger import history
+from airflow_provider_dpone.ledger.records import Activation, OwnerState
+from airflow_provider_dpone.ledger.settings import LedgerSettings
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
+
+Rows = Sequence[tuple[Any, ...]]
+
+#: The states an owner passes, in order; a step is done when the owner is at or past its target.
+_LIFE: tuple[OwnerState, ...] = ("PREPARED", "ACTIVE", "RETIRING", "RETIRED")
+
+
+class ActivationStore:
+    """The life of execution owners."""
+
+    def __init__(self, connect: Connect, settings: LedgerSettings) -> None:
+        self._ledger = ControlLedger(connect, settings)
+
+    def prepare(self, request: ActivationRequest) -> Activation:
+        """Reserve all domains of the request for a new PREPARED owner, each at its next epoch.
+
+        Refuses with Overlap while another owner holds one of them, with ConfigurationError when one is not enrolled,
+        and with Duplicate when the activation id was used with another request.
+        """
+        _require_admissible(request)
+
+        def work(transaction: ControlTransaction) -> Activation | None:
+            results = transaction.run(("owner_rows", [request.owner_key]), ("owned_domains", []), ("history", []))
+            history.verify(results[4:])
+            owner, partitions, _, domains = results[:4]
+            if owner:
+                return _exact(_activation(owner[0], partitions), request)
+            transaction.run(*_acquisition(request, domains))
+            return None
+
+        return self._ledger.mutate("prepare", work, self._readback(request, "PREPARED"), unknown=ActivationUnknown)
+
+    def activate(self, request: ActivationRequest) -> Activation:
+        """Open admission: PREPARED -> ACTIVE."""
+        return self._advance(request, "PREPARED", "ACTIVE")
+
+    def begin_retirement(self, request: ActivationRequest) -> Activation:
+        """Close admission: ACTIVE -> RETIRING. Operations that run go on to their end."""
+        return self._advance(request, "ACTIVE", "RETIRING")
+
+    def finalize_retirement(self, request: ActivationRequest) -> Activation:
+        """Release all domains: RETIRING -> RETIRED. Refuses with Overlap while an operation is unresolved."""
+        return self._advance(request, "RETIRING", "RETIRED")
+
+    def require_active(self, request: ActivationRequest) -> Activation:
+        """The stored activation, if it is ACTIVE, exactly this request, and still holds all its domains."""
+
+        def query(transaction: ControlTransaction) -> Activation:
+            owner, partitions, _ = transaction.run(("owner_rows", [request.owner_key]))
+            if not owner:
+                raise ParentNotActive(
+                    "parent_absent", happened=f"the ledger has no activation {request.activation_id}."
+                )
+            activation = _exact(_activation(owner[0], partitions), request)
+            if activation.state != "ACTIVE":
+                raise ParentNotActive("parent_state", happened=f"the activation is {activation.state}.")
+            _require_held(activation, partitions)
+            return activation
+
+        return self._ledger.read(query)
+
+    def read(self, activation_id: str) -> Activation | None:
+        """One activation, exactly as stored."""
+        key = owner_key("execution", activation_id)
+
+        def query(transaction: ControlTransaction) -> Activation | None:
+            owner, partitions, _ = transaction.run(("owner_rows", [key]))
+            return _activation(owner[0], partitions) if owner else None
+
+        return self._ledger.read(query)
+
+    def list(self) -> tuple[Activation, ...]:
+        """Every activation, by its id."""
+
+        def query(transaction: ControlTransaction) -> tuple[Activation, ...]:
+            owners, partitions = transaction.run(("all_owners", []))
+            return tuple(_activation(row, [part[1:] for part in partitions if part[0] == row[0]]) for row in owners)
+
+        return self._ledger.read(query)
+
+    def _advance(self, request: ActivationRequest, before: OwnerState, after: OwnerState) -> Activation:
+        def work(transaction: ControlTransaction) -> Activation | None:
+            results = transaction.run(("owner_rows", [request.owner_key]), ("history", []))
+            history.verify(results[3:])
+            owner, partitions, unresolved = results[:3]
+            if not owner:
+                raise ParentNotActive(
+                    "parent_absent", happened=f"the ledger has no activation {request.activation_id}."
+                )
+            activation = _exact(_activation(owner[0], partitions), request)
+            if activation.state == after:
+                return activation
+            if activation.state != before:
+                raise ParentNotActive(
+                    "owner_transition",
+                    happened=f"the activation is {activation.state}; only {before} can become {after}.",
+                    not_done="its state was not changed.",
+                )
+            _require_held(activation, partitions)
+            parts: list[Part] = [("advance_owner", [activation.owner_key, before, after])]
+            if after == "RETIRED":
+                if unresolved:
+                    raise Overlap(
+                        "owner_unresolved",
+                        blockers=[f"{key} ({state})" for key, _, state in unresolved],
+                        not_done="the activation stays RETIRING and keeps its domains.",
+                    )
+                parts.append(("release_domains", []))
+            transaction.run(*parts)
+            return None
+
+        return self._ledger.mutate(after.lower(), work, self._readback(request, after), unknown=ActivationUnknown)
+
+    def _readback(self, request: ActivationRequest, reached: OwnerState) -> _Readback:
+        return _Readback(request, reached)
+
+
+class _Readback:
+    """Finds the activation if it reached a state. Another request under its id is nothing that this step wrote."""
+
+    def __init__(self, request: ActivationRequest, reached: OwnerState) -> None:
+        self._request = request
+        self._reached = _LIFE.index(reached)
+
+    def __call__(self, transaction: ControlTransaction) -> Activation | None:
+        owner, partitions, _ = transaction.run(("owner_rows", [self._request.owner_key]))
+        if not owner:
+            return None
+        activation = _exact(_activation(owner[0], partitions), self._request)
+        return activation if _LIFE.index(activation.state) >= self._reached else None
+
+
+def _require_admissible(request: ActivationRequest) -> None:
+    if type(request) is not ActivationRequest:
+        raise AdmissionRefused("request", happened="prepare takes an ActivationRequest.")
+    for workload in request.workloads:
+        coordinate_text(workload.workload_id)
+    if request.execution_grant_sha256 is not None:
+        raise ConfigurationError(
+            "nonproduction_request", happened="activation of the nonproduction family is not available yet."
+        )
+
+
+def _acquisition(request: ActivationRequest, domains: Rows) -> list[Part]:
+    """The batch that reserves every domain, or the refusal that says which one cannot be had."""
+    known = {row[0]: row for row in domains}
+    parts: list[Part] = [
+        ("insert_owner", [request.owner_key, request.activation_id, request.sha256, request.document()])
+    ]
+    holders: list[str] = []
+    for resource in request.resources:
+        row = known.get(resource.guard_id)
+        if row is None:
+            raise ConfigurationError(
+                "domain_not_enrolled",
+                happened=f"the {resource.connector} domain {resource.guard_id} is not enrolled in the ledger.",
+                check="`dponectl ledger enroll`, and whether the database was replaced since it was enrolled.",
+            )
+        if row[1:4] != (resource.connector, resource.service_id, resource.physical_subject_sha256):
+            raise LedgerTampered("domain_identity", happened=f"domain {resource.guard_id} has another identity.")
+        epoch, holder = row[4], row[5]
+        if holder is not None:
+            kind, identity, state = row[6:9]
+            holders.append(f"{kind} {identity} ({state}) on {resource.connector} {resource.guard_id}")
+        parts.append(("acquire_domain", [resource.guard_id, resource.guard_id, resource.document(), epoch + 1]))
+    if holders:
+        raise Overlap(
+            "domain_owned",
+            blockers=holders,
+            not_done="nothing was reserved.",
+            check="retire the owner named here first, with `dponectl activation retire`.",
+        )
+    return parts
+
+
+def _activation(owner: tuple[Any, ...], partitions: Rows) -> Activation:
+    """Rebuild an activation; ``partitions`` start with guard, epoch, claim. Every byte has to be the original one."""
+    key, owner_id, sha256, document, state = owner
+    try:
+        request = decode_request(document, sha256)
+    except AdmissionRefused as err:
+        raise LedgerTampered("owner_original", happened=f"the original of owner {key} cannot be read back.") from err
+    claims = {resource.guard_id: resource.document() for resource in request.resources}
+    if request.owner_key != key or request.activation_id != owner_id or state not in _LIFE:
+        raise LedgerTampered("owner_original", happened=f"owner {key} is not the activation of its original.")
+    if {row[0]: row[2] for row in partitions} != claims:
+        raise LedgerTampered(
+            "owner_partition", happened=f"the partitions of owner {key} are not those of its original."
+        )
+    return Activation(
+        owner_key=key,
+        activation_id=owner_id,
+        request=request,
+        request_sha256=sha256,
+        state=cast("OwnerState", state),
+        guard_epochs=tuple(sorted((row[0], row[1]) for row in partitions)),
+    )
+
+
+def _exact(activation: Activation, request: ActivationRequest) -> Activation:
+    if activation.request != request:
+        raise Duplicate(
+            "activation_id_reused",
+            happened=f"the activation id {request.activation_id} is in the ledger with another request.",
+            not_done="the stored activation was not changed.",
+            check="the stored request, with `dponectl activation show`.",
+            avoid="replace a request: a new occurrence has a new activation id.",
+        )
+    return activation
+
+
+def _require_held(activation: Activation, partitions: Rows) -> None:
+    """``partitions`` as ``owner_rows`` has them: guard, epoch, claim, the domain's epoch, the domain's owner."""
+    for guard, epoch, _, current, holder in partitions:
+        if (current, holder) != (epoch, activation.owner_key):
+            raise StaleEpoch(
+                "domain_moved_on",
+                happened=f"domain {guard} is at epoch {current}; the activation acquired it at epoch {epoch}.",
+            )

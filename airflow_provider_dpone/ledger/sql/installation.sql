@@ -1,0 +1,71 @@
+-- What the installer does besides creating tables and triggers, and what enrollment reads and writes.
+
+-- name: allow_snapshot
+-- Lets read-only transactions see one consistent state without waiting for writers. Stands outside of any transaction.
+ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON;
+
+-- name: present
+-- What already occupies the place of a new ledger: objects of both schemas, and ledger tables of an older layout anywhere.
+SELECT s.[name], o.[name], RTRIM(o.[type])
+FROM sys.objects AS o INNER JOIN sys.schemas AS s ON s.[schema_id] = o.[schema_id]
+WHERE s.[name] IN ({{control_text}}, {{extension_text}}) OR (o.[type] = 'U' AND o.[name] LIKE N'composition[_]%')
+ORDER BY s.[name], o.[name];
+
+-- name: database
+-- Where an installation would go: name, collation, containment and whether it can be told from a copy.
+SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(nvarchar(400), @@VERSION)
+FROM sys.databases AS d WHERE d.[database_id] = DB_ID();
+
+-- name: create_control_schema
+-- The schema of the twelve tables.
+CREATE SCHEMA {{control}} AUTHORIZATION [dbo];
+
+-- name: create_extension_schema
+-- The schema of the extension group.
+CREATE SCHEMA {{extension}} AUTHORIZATION [dbo];
+
+-- name: seed_authority
+-- The authority row. It is written before the triggers exist, which refuse every later write of it.
+INSERT INTO {{control}}.[composition_authority] ([singleton], [schema_version], [service_id]) VALUES (1, 2, {{service_text}});
+
+-- name: seed_incarnation
+-- The incarnation row: the identity of this database and the digest of the CHECK texts as this server stored them.
+INSERT INTO {{extension}}.[incarnation] ([singleton], [extension_version], [database_guid], [recovery_fork_guid], [create_token], [checks_sha256], [installed_on])
+SELECT 1, 1, LOWER(CONVERT(char(36), r.[database_guid])), LOWER(CONVERT(char(36), r.[recovery_fork_guid])), CONVERT(varchar(33), d.[create_date], 126),
+    (SELECT 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', STRING_AGG(CONVERT(nvarchar(max), k.[line]), NCHAR(10)) WITHIN GROUP (ORDER BY k.[line])), 2))
+     FROM ({{checks}}) AS k),
+    CONVERT(nvarchar(400), @@VERSION)
+FROM sys.databases AS d INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
+WHERE d.[database_id] = DB_ID();
+
+-- name: observe_mssql
+-- The identity of one database of this instance.
+DECLARE @database_name nvarchar(128) = ?;
+SELECT d.[name], d.[database_id], LOWER(CONVERT(char(36), r.[database_guid])), CONVERT(varchar(33), d.[create_date], 126),
+    CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, d.[containment])
+FROM sys.databases AS d INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
+WHERE d.[name] = @database_name;
+
+-- name: enrolled
+-- Every enrolled domain with its SQL Server enrollment and its managed schemas.
+SELECT d.[guard_id], d.[connector], d.[service_id], d.[physical_subject_sha256], d.[fencing_epoch], d.[owner_key] FROM {{control}}.[composition_domains] AS d ORDER BY d.[guard_id];
+SELECT e.[guard_id], e.[database_name], e.[database_id], e.[database_guid], e.[create_token], e.[writer_role] FROM {{control}}.[composition_mssql_enrollments] AS e ORDER BY e.[guard_id];
+SELECT m.[guard_id], m.[schema_name] FROM {{control}}.[composition_mssql_managed_schemas] AS m ORDER BY m.[guard_id], m.[schema_name];
+
+-- name: enroll_domain
+-- One physical domain, unowned, at epoch 0.
+INSERT INTO {{control}}.[composition_domains] ([guard_id], [connector], [service_id], [physical_subject_sha256], [fencing_epoch], [owner_key]) VALUES (?, ?, ?, ?, 0, NULL);
+
+-- name: enroll_mssql
+-- The database of this instance that a SQL Server domain stands for.
+INSERT INTO {{control}}.[composition_mssql_enrollments] ([guard_id], [database_name], [database_id], [database_guid], [create_token], [writer_role]) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: enroll_schema
+-- One schema in which attempts may write.
+INSERT INTO {{control}}.[composition_mssql_managed_schemas] ([guard_id], [schema_name]) VALUES (?, ?);
+
+-- name: all_keys
+-- What a complete audit goes through: operation keys, claim documents, and how many domains there are.
+SELECT p.[operation_key] FROM {{control}}.[composition_operations] AS p WHERE p.[operation_family] = 'execution' ORDER BY p.[operation_key];
+SELECT od.[claim_document] FROM {{control}}.[composition_owner_domains] AS od;
+SELECT COUNT(*) FROM {{control}}.[composition_domains] AS d;

@@ -1,0 +1,87 @@
+"""The ledger's SQL, rendered for one pair of schemas.
+
+Every statement stands in a named block of ``ledger/sql/*.sql``. Slots are the two quoted schema names, the same names
+as text, the pinned service id, the lock time-out, and a few fragments that several statements share. Batches that set
+session options carry no parameters, because their options would end with a parameterised batch; everywhere else values
+are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from airflow_provider_dpone.drivers import SqlFile, load_sql, quote_mssql
+from airflow_provider_dpone.ledger.settings import LedgerSettings
+
+#: Files that hold statements, in the order in which a name is looked up. The three install files hold the definition.
+INSTALL_FILES = ("install_common", "install_gate", "install_extension")
+FILES = (*INSTALL_FILES, "installation", "transaction", "history", "owners", "operations", "proofs", "gates", "records")
+
+#: Blocks of transaction.sql and operations.sql that are parts of other statements.
+_FRAGMENTS = {
+    "audit": "audit",
+    "catalog": "catalog",
+    "checks": "checks",
+    "live_incarnation": "live_incarnation",
+    "require_lock": "require_lock",
+    "operation_rows": "operation_rows",
+}
+
+
+class LedgerSql:
+    """Statements by name, for one ``LedgerSettings``."""
+
+    def __init__(self, settings: LedgerSettings) -> None:
+        self._slots = {
+            "control": quote_mssql(settings.control_schema),
+            "extension": quote_mssql(settings.extension_schema),
+            "control_text": _text(settings.control_schema),
+            "extension_text": _text(settings.extension_schema),
+            "authority_text": _text(quote_mssql(settings.control_schema, "composition_authority")),
+            "incarnation_text": _text(quote_mssql(settings.extension_schema, "incarnation")),
+            "service_text": _text(settings.service_id),
+            "lock_timeout_ms": str(settings.lock_timeout_seconds * 1000),
+        }
+        self._rendered: dict[str, str] = {}
+
+    def text(self, name: str) -> str:
+        """The statement as it is sent."""
+        if name not in self._rendered:
+            file = _file_of(name)
+            slots = {slot: self._slot(slot) for slot in file.slots(name)}
+            self._rendered[name] = file.text(name, **slots).strip()
+        return self._rendered[name]
+
+    def _slot(self, slot: str) -> str:
+        if slot in _FRAGMENTS:
+            return self.text(_FRAGMENTS[slot])
+        return self._slots[slot]
+
+
+def names() -> Iterator[str]:
+    """Every statement name, for tests and for rendering the definition."""
+    for path in FILES:
+        yield from _load(path).names
+
+
+def install_names(path: str) -> tuple[str, ...]:
+    """The blocks of one install file in order."""
+    return _load(path).names
+
+
+@cache
+def _file_of(name: str) -> SqlFile:
+    for path in FILES:
+        file = _load(path)
+        if name in file.names:
+            return file
+    raise KeyError(name)
+
+
+def _load(path: str) -> SqlFile:
+    return load_sql("airflow_provider_dpone.ledger", f"sql/{path}.sql")
+
+
+def _text(name: str) -> str:
+    return "N'" + name.replace("'", "''") + "'"

@@ -1,0 +1,270 @@
+"""One way to change the ledger, and one way to read it.
+
+A mutation is one SERIALIZABLE transaction under the exclusive control lock. The same transaction must be seen before,
+between and after all its statements: a changed identity means that the server rolled back silently, and nothing that
+follows may be believed. It commits once. What it did is then read back on an independent connection. When the
+acknowledgement of the commit is lost, nothing is sent again: the rows are read under the exclusive lock, which the lost
+session can no longer hold, and they decide.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol, TypeVar, cast
+
+from airflow_provider_dpone.contracts.errors import ControlUnavailable, GuardError, LedgerTampered, OutcomeUnknown
+from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain
+from airflow_provider_dpone.ledger import audit
+from airflow_provider_dpone.ledger.settings import LedgerSettings
+from airflow_provider_dpone.ledger.statements import LedgerSql
+
+T = TypeVar("T")
+
+#: A statement of ``ledger/sql`` with its parameters; several make one batch.
+Part = tuple[str, Sequence[Any]]
+
+#: What the ledger's own THROW statements start with.
+REFUSAL_MARK = "DPONE_LEDGER: "
+
+#: Waits before a readback is tried again, in seconds. Reading again is always safe.
+_READBACK_WAITS = (0.2, 1.0, 3.0)
+
+_LOCK_RESULTS = {-1: "the wait for it timed out", -2: "the wait was cancelled", -3: "the wait ended as deadlock victim"}
+
+
+class _ManualConnection(Protocol):
+    def setautocommit(self, value: bool) -> None: ...
+
+
+class ControlTransaction:
+    """An open transaction of the ledger whose identity is checked with every batch."""
+
+    def __init__(self, connection: Connection, sql: LedgerSql, identity: tuple[int, int, int]) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._identity = identity
+
+    def run(self, *parts: Part) -> list[list[tuple[Any, ...]]]:
+        """Send the parts as one batch and return their result sets. One round trip."""
+        text = "\n".join(self._sql.text(name) for name, _ in parts) + "\n" + self._sql.text("identity")
+        parameters = [value for _, values in parts for value in values]
+        results = drain(self._connection, text, *parameters)
+        self._require_identity(results.pop())
+        return results
+
+    @contextmanager
+    def callback(self) -> Iterator[Cursor]:
+        """A cursor of this transaction for a step of someone else, after which the identity is observed again."""
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+        self.run()
+
+    def _require_identity(self, rows: list[tuple[Any, ...]]) -> None:
+        if rows != [self._identity]:
+            raise ControlUnavailable(
+                "transaction_identity",
+                happened="the control transaction is no longer the one that was begun: the server rolled it back.",
+                not_done="nothing was committed.",
+                check="the server's log for the reason, then repeat the same call.",
+            )
+
+
+class ControlLedger:
+    """Connections and the two kinds of transaction. The stores are built on it."""
+
+    def __init__(self, connect: Connect, settings: LedgerSettings) -> None:
+        self._connect = connect
+        self.settings = settings
+        self.sql = LedgerSql(settings)
+
+    def mutate(
+        self,
+        step: str,
+        work: Callable[[ControlTransaction], T | None],
+        readback: Callable[[ControlTransaction], T | None],
+        *,
+        unknown: type[OutcomeUnknown] = OutcomeUnknown,
+    ) -> T:
+        """Run ``work`` in one exclusive transaction, commit once, and return what ``readback`` finds afterwards.
+
+        ``work`` returns None to commit, or an answer when everything is already as asked: then nothing is written.
+        ``readback`` runs in a later transaction on another connection and returns None when the change is not there.
+
+        Raises ControlUnavailable when it is certain that nothing was committed, ``unknown`` when the commit was sent
+        and its effect could not be read, and whatever ``work`` or ``readback`` refuse.
+        """
+        with self._exclusive(step) as (connection, transaction):
+            try:
+                answer = work(transaction)
+            except driver_errors() as err:
+                # The commit was not sent, so the server rolls back whatever was.
+                raise _nothing_committed(step, err) from err
+            if answer is not None:
+                return answer
+            lost = self._commit(step, connection)
+        if lost is None:
+            return self._read_back(step, readback, unknown)
+        return self._resolve(step, readback, unknown, lost)
+
+    def read(self, query: Callable[[ControlTransaction], T]) -> T:
+        """Run ``query`` in one SNAPSHOT transaction: no half of a change is seen, and no writer is waited for."""
+        connection = self._open()
+        try:
+            transaction = self._begin(connection, "begin_snapshot")
+            return query(transaction)
+        except driver_errors() as err:
+            raise ControlUnavailable("control_read", happened=f"the ledger could not be read: {_cause(err)}") from err
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _exclusive(self, step: str) -> Iterator[tuple[Connection, ControlTransaction]]:
+        connection = self._open()
+        try:
+            try:
+                transaction = self._begin(connection, "begin_exclusive")
+            except driver_errors() as err:
+                raise _nothing_committed(step, err) from err
+            yield connection, transaction
+        finally:
+            # Closing ends a transaction that was not committed, and with it the lock.
+            connection.close()
+
+    def _open(self) -> Connection:
+        try:
+            connection = self._connect()
+        except driver_errors() as err:
+            raise ControlUnavailable("control_connect", happened=f"no control session: {_cause(err)}") from err
+        # Transactions are written in SQL that can be read; a driver's own implicit BEGIN would nest with ours.
+        cast("_ManualConnection", connection).setautocommit(True)
+        return connection
+
+    def _begin(self, connection: Connection, batch: str) -> ControlTransaction:
+        first, *audited = drain(connection, self.sql.text(batch))
+        lock_result, *identity = first[0]
+        if lock_result < 0:
+            raise ControlUnavailable(
+                "control_lock",
+                happened="the exclusive control lock was not granted: "
+                + _LOCK_RESULTS.get(lock_result, f"sp_getapplock answered {lock_result}")
+                + ".",
+                details={"lock_result": lock_result},
+            )
+        transaction_id = identity[2]
+        if identity[:2] != [1, 1] or type(transaction_id) is not int or transaction_id <= 0:
+            raise ControlUnavailable(
+                "transaction_identity", happened=f"the server opened no single healthy transaction: {identity}."
+            )
+        audit.verify(connection, self.sql, self.settings, audited)
+        return ControlTransaction(connection, self.sql, (1, 1, transaction_id))
+
+    def _commit(self, step: str, connection: Connection) -> Exception | None:
+        """Commit once. Returns what happened to a lost acknowledgement, None when it arrived."""
+        try:
+            results = drain(connection, self.sql.text("commit"))
+        except driver_errors() as err:
+            # Whether the server committed is decided by reading, never by the kind of error.
+            if REFUSAL_MARK in str(err):
+                raise _nothing_committed(step, err) from err
+            return err
+        if results != [[(0,)]]:
+            raise OutcomeUnknown("control_commit", happened=f"{step}: the commit answered {results}.")
+        return None
+
+    def _read_back(
+        self, step: str, readback: Callable[[ControlTransaction], T | None], unknown: type[OutcomeUnknown]
+    ) -> T:
+        def query(transaction: ControlTransaction) -> T:
+            found = readback(transaction)
+            if found is None:
+                raise LedgerTampered(
+                    "readback",
+                    happened=f"{step}: the commit was acknowledged, and another connection does not find the change.",
+                    state_may_have_changed=True,
+                )
+            return found
+
+        return self._patiently(step, lambda: self.read(query), unknown, None)
+
+    def _resolve(
+        self,
+        step: str,
+        readback: Callable[[ControlTransaction], T | None],
+        unknown: type[OutcomeUnknown],
+        lost: Exception,
+    ) -> T:
+        """The acknowledgement is lost: whoever holds the lock exclusively sees what the lost session did, for good."""
+
+        def query() -> T:
+            with self._exclusive(step) as (_, transaction):
+                try:
+                    found = readback(transaction)
+                except driver_errors() as err:
+                    raise ControlUnavailable("control_read", happened=_cause(err)) from err
+            if found is None:
+                raise _ProvenAbsent
+            return found
+
+        try:
+            return self._patiently(step, query, unknown, lost)
+        except _ProvenAbsent:
+            raise ControlUnavailable(
+                "control_commit_lost",
+                happened=f"{step}: the commit was lost and did not happen: the exclusive lock shows it.",
+                not_done="nothing was committed.",
+            ) from lost
+
+    def _patiently(self, step: str, query: Callable[[], T], unknown: type[OutcomeUnknown], lost: Exception | None) -> T:
+        for wait in _READBACK_WAITS:
+            try:
+                return query()
+            except ControlUnavailable:
+                time.sleep(wait)
+        try:
+            return query()
+        except ControlUnavailable as err:
+            raise unknown(
+                "control_operation_unknown",
+                happened=f"{step}: the commit was sent, and the ledger could not be read since: {err.happened}",
+                not_done="the change was not sent a second time, and nothing was built upon it.",
+                check="the control database; then read the operation or the activation again.",
+                avoid="repeat the step before the ledger was read.",
+            ) from (lost or err)
+
+
+class _ProvenAbsent(Exception):
+    """Under the exclusive lock the change is not there."""
+
+
+@cache
+def driver_errors() -> tuple[type[Exception], ...]:
+    """What the driver raises. Its compiled part raises RuntimeError for some lost connections."""
+    import mssql_python
+
+    return (mssql_python.Error, RuntimeError, OSError)
+
+
+def _nothing_committed(step: str, err: Exception) -> GuardError:
+    """The right word for an error before the commit: a refusal of the ledger itself, or an unavailable server."""
+    text = str(err)
+    if REFUSAL_MARK in text:
+        rule = text.split(REFUSAL_MARK, 1)[1].split()[0].strip(".;'\"")
+        return LedgerTampered(
+            f"refused_{rule}",
+            happened=f"{step}: the ledger's own rule {rule!r} refused a write that the rows read before allowed.",
+        )
+    return ControlUnavailable(
+        "control_operation",
+        happened=f"{step}: the control operation failed before its commit: {_cause(err)}",
+        not_done="nothing was committed; the server rolled the transaction back.",
+    )
+
+
+def _cause(err: Exception) -> str:
+    return " ".join(str(err).split())[:400] or type(err).__name__
