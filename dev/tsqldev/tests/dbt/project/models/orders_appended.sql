@@ -1,0 +1,3 @@
+{{ config(materialized="incremental", incremental_strategy="append") }}
+
+select order_id, [day] from {{ ref("stg_orders") }} where [day] = {{ var("day") }}
