@@ -19,7 +19,7 @@ from dpone_embedded.stack import Stack
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dpone-embedded", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status", "run"))
-    parser.add_argument("--state-dir", type=Path, help="data, logs and generated passwords (default: outside the clone)")
+    parser.add_argument("--state-dir", type=Path, help="data, logs, passwords (default: outside the clone)")
     parser.add_argument("--services", default=",".join(SERVICES), help="a comma-separated part of: %(default)s")
     parser.add_argument("--dags-folder", type=Path, help="what Airflow parses (default: dags_examples of this clone)")
     parser.add_argument("--airflow-port", type=int, default=0, help="0 picks a free one")

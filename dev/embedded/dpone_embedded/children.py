@@ -7,6 +7,7 @@ process carries a mark in its environment by which the next start finds what a `
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -60,7 +61,7 @@ class Child:
         self.log = log
         with open(log, "ab") as out:
             self._start_of_log = out.tell()
-            self.process = subprocess.Popen(  # noqa: S603 - our own interpreter with fixed arguments
+            self.process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -108,14 +109,10 @@ class Child:
         """SIGTERM to the process, then after `grace` seconds SIGKILL to its whole group."""
         if self.running():
             self.process.terminate()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(grace)
-            except subprocess.TimeoutExpired:
-                pass
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self.process.wait()
 
 
@@ -125,7 +122,7 @@ def end_descendants(grace: float = 3.0) -> list[str]:
 
 
 def end_marked(state_dir: Path, grace: float = 5.0) -> list[str]:
-    """End processes which an earlier supervisor of this folder left behind. Call only while holding the folder's lock."""
+    """End processes which an earlier supervisor of this folder left behind. The caller holds the folder's lock."""
     mark = str(state_dir)
     ours = {os.getpid(), os.getppid()}
     found = []

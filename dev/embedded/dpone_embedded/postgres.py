@@ -91,4 +91,6 @@ def _ensure(connection: psycopg.Connection[tuple[object, ...]], role: str, datab
     verb = sql.SQL("ALTER" if known else "CREATE")
     connection.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, sql.Identifier(role), verifier))
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone() is None:
-        connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(database), sql.Identifier(role)))
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(database), sql.Identifier(role))
+        )

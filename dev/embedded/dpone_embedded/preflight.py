@@ -26,8 +26,6 @@ def require_machine(services: Iterable[str]) -> None:
     missing = []
     if sys.platform != "linux":
         missing.append(f"Linux: the stack uses its process controls, and this is {sys.platform}")
-    if sys.version_info < (3, 11):
-        missing.append("Python 3.11 or later")
     for library, package in _LIBRARIES.items():
         try:
             ctypes.CDLL(library)

@@ -25,7 +25,8 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 class Stack:
     """One stack in one state folder.
 
-    After `start` it ends with this process, however that ends, unless `detach` was called. `stop` ends it from any process.
+    After `start` it ends with this process, however that ends, unless `detach` was called. `stop` ends it from any
+    process.
     """
 
     def __init__(
@@ -61,9 +62,7 @@ class Stack:
             self._addresses = Addresses.from_document(status["addresses"])
         return self._addresses
 
-    def start(
-        self, *, timeout: float = 300, progress: Callable[[Mapping[str, Any]], None] | None = None
-    ) -> Addresses:
+    def start(self, *, timeout: float = 300, progress: Callable[[Mapping[str, Any]], None] | None = None) -> Addresses:
         """Start every service and return when all answer. On any failure or interrupt nothing stays behind.
 
         `progress` gets the status document whenever it changed.
@@ -116,9 +115,9 @@ class Stack:
     def status(self) -> dict[str, Any]:
         """The document that the supervisor keeps: phase (starting ready stopping stopped failed) and services."""
         status = self.state.read("stack.json") or {"phase": "stopped", "services": {}}
-        if status["phase"] in ("starting", "ready", "stopping") and not self.state.locked():
-            if self._supervisor is None or self._supervisor.poll() is not None:
-                return {"phase": "stopped", "services": {}, "error": "The supervisor was killed."}
+        supervised = self.state.locked() or (self._supervisor is not None and self._supervisor.poll() is None)
+        if status["phase"] in ("starting", "ready", "stopping") and not supervised:
+            return {"phase": "stopped", "services": {}, "error": "The supervisor was killed."}
         return status
 
     def __enter__(self) -> Stack:
@@ -147,9 +146,7 @@ class Stack:
         self._supervisor.stdin.write(json.dumps(self._order).encode() + b"\n")
         self._supervisor.stdin.flush()
 
-    def _await_ready(
-        self, deadline: float, progress: Callable[[Mapping[str, Any]], None] | None
-    ) -> dict[str, Any]:
+    def _await_ready(self, deadline: float, progress: Callable[[Mapping[str, Any]], None] | None) -> dict[str, Any]:
         assert self._supervisor is not None
         shown: dict[str, Any] | None = None
         while True:
@@ -162,7 +159,9 @@ class Stack:
             if code is not None or (status is not None and status["phase"] == "failed"):
                 if status is not None and "error" in status:
                     raise StackError(status["error"])
-                raise StackError(f"The supervisor ended with exit code {code}. Its log is {self.state.log('supervisor')}.")
+                raise StackError(
+                    f"The supervisor ended with exit code {code}. Its log is {self.state.log('supervisor')}."
+                )
             if status is not None and status["phase"] == "ready":
                 return status
             if time.monotonic() > deadline:

@@ -16,7 +16,7 @@ from dpone_embedded.errors import StackError
 
 
 def default_path(checkout: Path) -> Path:
-    """A folder of its own for each checkout, outside of it: its path is short, and has no blank and no letter to trip over.
+    """A folder of its own for each checkout, outside of it: a short path, without a blank or a letter to trip over.
 
     As root it is under /var/lib, because PostgreSQL refuses to run as root and its user must be able to reach its data
     (root's home is closed to it). `DPONE_STATE_DIR` overrides.

@@ -1,7 +1,7 @@
 """The process that owns a running stack.
 
-It starts every service in a thread of its own (PostgreSQL, ClickHouse and the SQL Server endpoint at once; Airflow joins
-as soon as its metadata server answers), writes `stack.json` as it goes, watches, and ends all of them when
+It starts every service in a thread of its own (PostgreSQL, ClickHouse and the SQL Server endpoint at once; Airflow
+joins as soon as its metadata server answers), writes `stack.json` as it goes, watches, and ends all of them when
 
 - it gets SIGTERM or SIGINT, or
 - the pipe from its owner closes without the word that it may live on (the owner ended or was killed), or

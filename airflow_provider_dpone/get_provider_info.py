@@ -1,0 +1,133 @@
+"""What Airflow reads about this package before it imports anything of it (entry point ``apache_airflow_provider``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"type": ["string", "null"]}
+_FLAG = {"type": ["boolean", "null"]}
+
+_SERVICE_ID = {
+    "label": "Service id",
+    "description": "The service incarnation that the ledger was installed for; a connection to another one is refused.",
+    "schema": {**_TEXT, "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+}
+
+
+def _integration(kind: str) -> dict[str, Any]:
+    return {"integration-name": "dpone", "python-modules": [f"airflow_provider_dpone.{kind}"]}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The document that ``provider_info.schema.json`` of Airflow describes."""
+    return {
+        "package-name": "airflow-provider-dpone",
+        "name": "dpone guarded attempts",
+        "description": "Guarded attempts: dbt on SQL Server, PostgreSQL to SQL Server, SQL Server to ClickHouse.",
+        "integrations": [{"integration-name": "dpone", "tags": ["software"]}],
+        "operators": [_integration("operators")],
+        "sensors": [_integration("sensors")],
+        "triggers": [_integration("triggers")],
+        "hooks": [_integration("hooks")],
+        "connection-types": [
+            {
+                "connection-type": "dpone_mssql",
+                "hook-class-name": "airflow_provider_dpone.hooks.mssql.DponeMsSqlHook",
+                "hook-name": "dpone: SQL Server",
+                "conn-fields": {
+                    "service_id": _SERVICE_ID,
+                    "encrypt": {
+                        "label": "Encrypt",
+                        "schema": {"type": ["string", "null"], "default": "yes", "enum": ["yes", "strict", "no"]},
+                    },
+                    "trust_server_certificate": {
+                        "label": "Trust the server's certificate",
+                        "description": "Only for a development server with a self-signed certificate.",
+                        "schema": {**_FLAG, "default": False},
+                    },
+                    "control_schema": {
+                        "label": "Ledger schema",
+                        "description": "Only for connections to the control database.",
+                        "schema": {**_TEXT, "default": "dpone_control"},
+                    },
+                    "extension_schema": {
+                        "label": "Ledger extension schema",
+                        "description": "Only for connections to the control database.",
+                        "schema": {**_TEXT, "default": "dpone_ext"},
+                    },
+                },
+                "ui-field-behaviour": {
+                    "hidden-fields": ["extra"],
+                    "relabeling": {"schema": "Database", "login": "SQL Server login"},
+                    "placeholders": {"port": "1433", "schema": "dpone_control"},
+                },
+            },
+            {
+                "connection-type": "dpone_clickhouse",
+                "hook-class-name": "airflow_provider_dpone.hooks.clickhouse.DponeClickHouseHook",
+                "hook-name": "dpone: ClickHouse",
+                "conn-fields": {
+                    "service_id": _SERVICE_ID,
+                    "secure": {"label": "HTTPS", "schema": {**_FLAG, "default": False}},
+                    "verify": {"label": "Verify the certificate", "schema": {**_FLAG, "default": True}},
+                },
+                "ui-field-behaviour": {
+                    "hidden-fields": ["extra"],
+                    "relabeling": {"schema": "Database", "login": "User"},
+                    "placeholders": {"port": "8123"},
+                },
+            },
+            {
+                "connection-type": "dpone_postgres",
+                "hook-class-name": "airflow_provider_dpone.hooks.postgres.DponePostgresHook",
+                "hook-name": "dpone: PostgreSQL",
+                "conn-fields": {
+                    "sslmode": {
+                        "label": "sslmode",
+                        "schema": {
+                            "type": ["string", "null"],
+                            "default": "prefer",
+                            "enum": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
+                        },
+                    },
+                },
+                "ui-field-behaviour": {
+                    "hidden-fields": ["extra"],
+                    "relabeling": {"schema": "Database", "login": "Role"},
+                    "placeholders": {"port": "5432"},
+                },
+            },
+        ],
+        "extra-links": ["airflow_provider_dpone.links.attempt.AttemptLink"],
+        "config": {
+            "dpone": {
+                "description": "Guarded attempts.",
+                "options": {
+                    "release_root": {
+                        "description": (
+                            "The folder with the activated releases and the projection of the activation in force, "
+                            "readable by every worker."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "/srv/dpone/releases",
+                        "default": None,
+                    },
+                    "work_root": {
+                        "description": "The folder for artifacts of attempts (dbt logs). Default: AIRFLOW_HOME/dpone.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "/srv/dpone/work",
+                        "default": None,
+                    },
+                    "ledger_conn_id": {
+                        "description": "The connection to the control database by which the attempts page reads it.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": None,
+                        "default": "dpone_controller",
+                    },
+                },
+            }
+        },
+    }

@@ -1,0 +1,115 @@
+"""Which Airflow connection serves which role of the protocol (docs/roles.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+
+T = TypeVar("T", covariant=True)
+
+if TYPE_CHECKING:
+    from airflow_provider_dpone.composition.services import GuardServices
+
+
+class _Hook(Protocol[T]):
+    def dsn(self) -> T: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRoles:
+    """Connection ids by role. Holds no secret, so an operator and a trigger may carry it.
+
+    A connection that serves two roles gives up a separation on which the protocol's evidence rests, so it must be said:
+    `shared` repeats its id.
+    """
+
+    controller: str = "dpone_controller"
+    outcome_reader: str = "dpone_outcome_reader"
+    source_reader: str = "dpone_source_reader"
+    clickhouse_access: str = "dpone_clickhouse_admin"
+    clickhouse_observer: str = "dpone_clickhouse_observer"
+    postgres_source: str = "dpone_postgres_source"
+    shared: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        named = [getattr(self, field.name) for field in fields(self) if field.name != "shared"]
+        twice = sorted({conn_id for conn_id in named if named.count(conn_id) > 1} - set(self.shared))
+        if twice:
+            raise ConfigurationError(
+                "shared_role",
+                happened=f"one connection serves several roles: {', '.join(twice)}.",
+                check="docs/roles.md; name the connection in `shared` if that is meant.",
+            )
+
+    def to_document(self) -> dict[str, str | list[str]]:
+        """For a trigger's arguments."""
+        return asdict(self) | {"shared": list(self.shared)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, str | list[str]] | GuardRoles | None) -> GuardRoles:
+        if document is None:
+            return cls()
+        if isinstance(document, cls):
+            return document
+        assert isinstance(document, Mapping)
+        members = {name: str(value) for name, value in document.items() if name != "shared"}
+        return cls(**members, shared=tuple(document.get("shared", ())))
+
+    def services(self) -> GuardServices:
+        """Read the connections and say where the engines are. Reads secrets: call it in a running task only.
+
+        The ClickHouse and PostgreSQL roles are left out when their connections do not exist; a workload that needs them
+        is refused by name.
+        """
+        from airflow_provider_dpone.composition.services import GuardServices
+        from airflow_provider_dpone.hooks.clickhouse import DponeClickHouseHook
+        from airflow_provider_dpone.hooks.ledger import DponeLedgerHook
+        from airflow_provider_dpone.hooks.mssql import DponeMsSqlHook
+        from airflow_provider_dpone.hooks.postgres import DponePostgresHook
+
+        ledger = DponeLedgerHook(self.controller)
+        return GuardServices(
+            ledger=ledger.settings(),
+            controller=ledger.dsn(),
+            outcome_reader=DponeMsSqlHook(self.outcome_reader).dsn(),
+            source_reader=DponeMsSqlHook(self.source_reader).dsn(),
+            work_root=work_root(),
+            clickhouse_access=_if_exists(DponeClickHouseHook(self.clickhouse_access)),
+            clickhouse_observer=_if_exists(DponeClickHouseHook(self.clickhouse_observer)),
+            postgres_source=_if_exists(DponePostgresHook(self.postgres_source)),
+        )
+
+
+def _if_exists(hook: _Hook[T]) -> T | None:
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return hook.dsn()
+    except AirflowNotFoundException:
+        return None
+
+
+def release_root(named: str | None) -> Path:
+    """The folder of activated releases: the operator's, or the setting's."""
+    from airflow.sdk.configuration import conf
+
+    root = named or conf.get("dpone", "release_root", fallback=None)
+    if not root:
+        raise ConfigurationError(
+            "release_root",
+            happened="it is not said where the activated releases are.",
+            check="the setting [dpone] release_root, or the operator's argument of that name.",
+        )
+    return Path(root)
+
+
+def work_root() -> Path:
+    """The folder for artifacts of attempts: the setting's, or one in AIRFLOW_HOME."""
+    from airflow.configuration import AIRFLOW_HOME
+    from airflow.sdk.configuration import conf
+
+    return Path(conf.get("dpone", "work_root", fallback=None) or Path(AIRFLOW_HOME) / "dpone")

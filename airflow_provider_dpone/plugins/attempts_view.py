@@ -1,0 +1,126 @@
+"""What the attempts page shows, as plain documents: no framework, no secret, no write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_dpone.hooks.ledger import DponeLedgerHook
+
+if TYPE_CHECKING:
+    from airflow_provider_dpone.contracts.operation import Operation
+
+
+def _hook() -> DponeLedgerHook:
+    return DponeLedgerHook.configured()
+
+
+def listed(dag_id: str | None, run_id: str | None, task_id: str | None, map_index: int | None) -> list[dict[str, Any]]:
+    """Attempts of one task instance in order of their tries, or the newest that match, newest first."""
+    store = _hook().attempts()
+    if dag_id and run_id and task_id and map_index is not None:
+        return [row(operation) for operation in store.find(dag_id, run_id, task_id, map_index)]
+    wanted = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+    rows = [row(operation) for operation in store.recent(500)]
+    return [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
+
+
+def unresolved() -> list[dict[str, Any]]:
+    """RUNNING and COMMIT_UNKNOWN operations: each of them blocks its guards."""
+    return [row(operation) for operation in _hook().attempts().unresolved()]
+
+
+def one(attempt_sha256: str) -> dict[str, Any] | None:
+    """One attempt with its principals, proofs and evidence documents."""
+    store = _hook().attempts()
+    operation = store.read_exact(attempt_sha256)
+    if operation is None:
+        return None
+    guards = [guard for guard, _ in operation.attempt.guard_epochs]
+    return row(operation) | {
+        "coordinates": {
+            "dag_id": operation.coordinates.dag_id,
+            "run_id": operation.coordinates.run_id,
+            "task_id": operation.coordinates.task_id,
+            "map_index": operation.coordinates.map_index,
+            "try_number": operation.coordinates.try_number,
+            "task_instance_id": operation.coordinates.task_instance_id,
+            "mapped_input_sha256": operation.coordinates.mapped_input_sha256,
+        },
+        "pack_sha256": operation.attempt.pack_sha256,
+        "plan_sha256": operation.attempt.plan_sha256,
+        "activation_request_sha256": operation.attempt.activation_request_sha256,
+        "guard_epochs": [{"guard": guard, "epoch": epoch} for guard, epoch in operation.attempt.guard_epochs],
+        "principals": [
+            {
+                "connector": principal.connector,
+                "service_id": principal.service_id,
+                "principal_id": principal.principal_id,
+                "name": principal.name,
+                "purpose": principal.purpose,
+            }
+            for principal in operation.principals
+        ],
+        "proofs": [
+            {"kind": proof.kind, "evidence_sha256": proof.evidence_sha256, "outcome_state": proof.outcome_state}
+            for proof in operation.proofs
+        ],
+        "evidence": [
+            {"kind": evidence.kind, "sha256": evidence.sha256, "document": evidence.document}
+            for evidence in store.evidence_history(attempt_sha256)
+        ],
+        "blockers": [
+            {"attempt_sha256": blocker.operation_key, "state": blocker.state}
+            for blocker in store.blockers(guards)
+            if blocker.operation_key != attempt_sha256
+        ],
+    }
+
+
+def owners() -> list[dict[str, Any]]:
+    """Every activation with its state and the domains that it owns, with their epochs."""
+    return [
+        {
+            "owner_key": activation.owner_key,
+            "activation_id": activation.activation_id,
+            "state": activation.state,
+            "request_sha256": activation.request_sha256,
+            "guards": [{"guard": guard, "epoch": epoch} for guard, epoch in activation.guard_epochs],
+        }
+        for activation in _hook().activations().list()
+    ]
+
+
+def row(operation: Operation) -> dict[str, Any]:
+    """One line of the list."""
+    proven: set[str] = {proof.kind for proof in operation.proofs}
+    return {
+        "attempt_sha256": operation.attempt_sha256,
+        "workload_id": operation.attempt.workload_id,
+        "activation_id": operation.activation_id,
+        "dag_id": operation.coordinates.dag_id,
+        "run_id": operation.coordinates.run_id,
+        "task_id": operation.coordinates.task_id,
+        "map_index": operation.coordinates.map_index,
+        "try_number": operation.coordinates.try_number,
+        "state": operation.state,
+        "gate": operation.gate.state if operation.gate else None,
+        "closed": "CLOSED_GATES" in proven,
+        "quiescent": "QUIESCENCE" in proven,
+        "outcome": "OUTCOME" in proven,
+        "epochs": [epoch for _, epoch in operation.attempt.guard_epochs],
+        "principals": [f"{principal.connector}:{principal.purpose}" for principal in operation.principals],
+        "next_step": _next_step(operation.state, proven),
+    }
+
+
+def _next_step(state: str, proven: set[str]) -> str | None:
+    """What has to happen before the operation stops blocking its guards; None when nothing has to."""
+    if state in ("SUCCEEDED", "FAILED"):
+        return None
+    if state == "COMMIT_UNKNOWN":
+        return "reconcile: dponectl attempts reconcile"
+    if "CLOSED_GATES" not in proven:
+        return "close its gates (close_gate task, a later try, or dponectl attempts sweep)"
+    if "QUIESCENCE" not in proven:
+        return "prove quiescence"
+    return "finalize"
