@@ -46,7 +46,6 @@ class ClickHouseGate:
 
     ``access`` manages users (ACCESS MANAGEMENT and KILL QUERY); ``observer`` has SELECT on everything and writes
     nothing. ``host`` is the clause that says from where a writer may log in: ANY, LOCAL, or IP with a literal.
-    ``access_control`` is recorded in every document: ``server``, or ``emulated`` for the embedded stack.
     """
 
     connector: Connector = "clickhouse"
@@ -59,7 +58,6 @@ class ClickHouseGate:
         observer: ClickHouseDsn,
         host: str = "ANY",
         lifetime: timedelta = timedelta(days=1),
-        access_control: str = "server",
         read_interval_seconds: float = 0.25,
     ) -> None:
         self.service_id = service_id
@@ -67,7 +65,6 @@ class ClickHouseGate:
         self._observer = observer
         self._host = _host_clause(host)
         self._lifetime = lifetime
-        self._access_control = access_control
         self._interval = read_interval_seconds
 
     def new_principal(self, purpose: Purpose) -> Principal:
@@ -141,8 +138,8 @@ class ClickHouseGate:
         return document
 
     def _closed(self, client: Client, operation: Operation, principal: Principal) -> Mapping[str, object] | None:
-        users, hosts = client.query(_SQL.text("user_exists"), parameters={"user": principal.name}).result_rows[0]
-        if users != 1 or hosts or _grants(client, principal):
+        rows = client.query(_SQL.text("user"), parameters={"user": principal.name}).result_rows
+        if len(rows) != 1 or rows[0][1] or _grants(client, principal):
             return None
         return {
             "schema": SCHEMA,
@@ -154,13 +151,15 @@ class ClickHouseGate:
             "tombstone": True,
             "hosts": [],
             "grants": [],
-            "access_control": self._access_control,
+            # Where the server keeps the user; the embedded stack's proxy says here that it is an emulation.
+            "access_storage": rows[0][0],
         }
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Evidence that nothing of the closed user runs or is queued: a positive control, then two reads apart."""
         self._ours(principal)
-        if self._closed(self._access_client(), operation, principal) is None:
+        closed = self._closed(self._access_client(), operation, principal)
+        if closed is None:
             raise GateTampered(
                 "clickhouse_gate_not_closed",
                 happened=f"quiescence of {principal.name} was asked for and its gate is not closed.",
@@ -194,7 +193,7 @@ class ClickHouseGate:
             "reads": 2,
             "server_version": identity["server_version"],
             "observer": identity["observer"],
-            "access_control": self._access_control,
+            "access_storage": closed["access_storage"],
         }
 
     def _left_over(self, observer: Client, operation: Operation, principal: Principal) -> list[Mapping[str, object]]:

@@ -6,9 +6,10 @@ SELECT toString(serverUUID()) AS service_id, version() AS server_version, curren
 -- Whether this account can see every table: without it the catalog shows fewer rows instead of an error.
 CHECK GRANT SHOW TABLES, SELECT ON *.*
 
--- name: user_exists
--- How many users have this exact name, and from where they may log in.
-SELECT count() AS users, sum(length(host_ip) + length(host_names)) AS hosts FROM system.users WHERE name = {user:String}
+-- name: user
+-- Where the user of this exact name is stored, and from how many hosts it may log in.
+SELECT storage, length(host_ip) + length(host_names) + length(host_names_regexp) + length(host_names_like)
+FROM system.users WHERE name = {user:String}
 
 -- name: create_user
 -- The attempt's user, authenticated by a salted hash that was made on the client.

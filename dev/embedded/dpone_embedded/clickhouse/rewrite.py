@@ -14,42 +14,15 @@ from dpone_embedded.clickhouse.statements import not_known
 from dpone_embedded.clickhouse.tokens import Token, literal, tokens
 
 MAPPED = ("processes", "query_log")
+HOSTS = "host_ip, host_names, host_names_regexp, host_names_like"
+NO_HOSTS = ", ".join(f"[]::Array(String) AS {name}" for name in HOSTS.split(", ")[1:])
 _NO_ALIAS = frozenset(
-    [
-        "WHERE",
-        "PREWHERE",
-        "GROUP",
-        "ORDER",
-        "LIMIT",
-        "HAVING",
-        "SETTINGS",
-        "FORMAT",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "JOIN",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "CROSS",
-        "ANY",
-        "ALL",
-        "ASOF",
-        "GLOBAL",
-        "ARRAY",
-        "FINAL",
-        "SAMPLE",
-        "ON",
-        "USING",
-        "WINDOW",
-        "QUALIFY",
-        "OFFSET",
-        "INTO",
-        "PASTE",
-        "SEMI",
-        "ANTI",
-    ]
+    word
+    for line in (
+        "WHERE PREWHERE GROUP ORDER LIMIT HAVING SETTINGS FORMAT UNION INTERSECT EXCEPT JOIN INNER LEFT RIGHT FULL",
+        "CROSS ANY ALL ASOF GLOBAL ARRAY FINAL SAMPLE ON USING WINDOW QUALIFY OFFSET INTO PASTE SEMI ANTI",
+    )
+    for word in line.split()
 )
 
 
@@ -124,7 +97,9 @@ def _processes(table: str, book: AccessBook) -> str:
 def _users(book: AccessBook) -> str:
     standing = (
         "SELECT name, id, storage, arrayMap(x -> toString(x), auth_type) AS auth_type, "
-        "host_ip, host_names FROM system.users WHERE NOT startsWith(name, " + literal(POOL_PREFIX) + ")"
+        "host_ip, host_names, host_names_regexp, host_names_like FROM system.users WHERE NOT startsWith(name, "
+        + literal(POOL_PREFIX)
+        + ")"
     )
     if not book.users:
         return standing
@@ -133,7 +108,7 @@ def _users(book: AccessBook) -> str:
     }
     rows = ", ".join(f"({literal(user.name)}, {literal(user.id)}, {hosts[user.name]})" for user in book.users.values())
     ours = (
-        "SELECT u.1 AS name, toUUID(u.2) AS id, 'access_proxy' AS storage, ['sha256_password'] AS auth_type, "
-        f"u.3::Array(String) AS host_ip, []::Array(String) AS host_names FROM (SELECT arrayJoin([{rows}]) AS u)"
+        "SELECT u.1 AS name, toUUID(u.2) AS id, 'emulated_access_proxy' AS storage, ['sha256_password'] AS auth_type, "
+        f"u.3::Array(String) AS host_ip, {NO_HOSTS} FROM (SELECT arrayJoin([{rows}]) AS u)"
     )
     return f"{standing} UNION ALL {ours}"
