@@ -26,6 +26,14 @@ class SqlError(Exception):
         self.state = state
         self.line = line
         self.procedure = procedure
+        # Where the message stands is known: outer scopes keep line and procedure.
+        self.located = False
+        # The transaction of the failed statement cannot be committed any more (set for what comes out of a trigger).
+        self.dooms = False
+        # It came from an inner scope, so that a CATCH of this scope sees it even if the scope it arose in could not.
+        self.crossed = False
+        # "raiserror" or "throw" for an error that a statement raised by itself.
+        self.raised = ""
 
 
 def unsupported(what: str) -> SqlError:

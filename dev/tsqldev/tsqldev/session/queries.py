@@ -1,0 +1,303 @@
+"""Compiled statements: their values, rights, atomicity, rows, triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tsqldev.errors import SqlError, unsupported
+from tsqldev.interfaces import Column, Compiled
+from tsqldev.session import errormap, procedures, scratch, triggers, values
+from tsqldev.session.backend import BackendError, Row
+from tsqldev.session.lexer import PUNCT, tokens
+from tsqldev.session.split import Simple
+from tsqldev.session.transactions import cannot_be_committed
+from tsqldev.types import SqlType
+
+if TYPE_CHECKING:
+    from tsqldev.session.interp import Interpreter
+
+_READS = frozenset({"SELECT", "EXPRESSION"})
+
+
+def query(interp: Interpreter, node: Simple) -> None:
+    """SELECT, INSERT, UPDATE, DELETE, MERGE."""
+    if node.first == "INSERT":
+        index = _exec_source(node)
+        if index:
+            _insert_exec(interp, node, index)
+            return
+        if node.tokens[1].word == "BULK":
+            interp.session.bulk.announce(interp, node)
+            return
+    if node.first == "UPDATE" and node.tokens[1].word == "STATISTICS":
+        interp.session.define(interp, node)
+        return
+    compiled = interp.compile(node.text)
+    run(interp, compiled)
+
+
+def run(interp: Interpreter, compiled: Compiled) -> None:
+    session = interp.session
+    if session.settings.fmtonly or session.settings.noexec:
+        if session.settings.fmtonly and compiled.columns and not compiled.assigns:
+            session.sink.columns(compiled.columns)
+            session.sink.rows(())
+            session.sink.done(0, command="SELECT")
+        return
+    begin_if_implicit(interp, compiled)
+    session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+    if compiled.kind not in _READS or compiled.into:
+        _check_writable(interp, compiled)
+    if compiled.into is not None:
+        count = _select_into(interp, compiled)
+        finish(interp, count, "SELECT")
+        return
+    with session.transactions.statement(compound=bool(compiled.before or compiled.fires)):
+        count = affect(interp, compiled)
+    finish(interp, count, compiled.kind)
+
+
+def affect(interp: Interpreter, compiled: Compiled) -> int:
+    """Run a checked statement and its triggers within the caller's statement; the number of rows."""
+    session = interp.session
+    if compiled.kind not in _READS:
+        session.transactions.wrote = True
+    for text in compiled.before:
+        session.backend.script(text)
+    count = _rows_of(interp, compiled)
+    if compiled.fires:
+        session.rowcount = count
+        triggers.fire(interp, compiled, count)
+    return count
+
+
+def finish(interp: Interpreter, count: int, kind: str) -> None:
+    session = interp.session
+    session.rowcount = count
+    session.sink.done(None if session.settings.nocount else count, command=kind)
+
+
+def begin_if_implicit(interp: Interpreter, compiled: Compiled | None = None) -> None:
+    """SET IMPLICIT_TRANSACTIONS ON: the statement opens a transaction, unless it is a SELECT that reads no table."""
+    session = interp.session
+    if not session.settings.implicit_transactions or session.transactions.count:
+        return
+    if compiled is not None and compiled.kind in _READS and not getattr(compiled, "reads_tables", True):
+        return
+    session.transactions.begin()
+
+
+def _check_writable(interp: Interpreter, compiled: Compiled) -> None:
+    if not interp.session.transactions.doomed:
+        return
+    target = compiled.target
+    if target is not None and target.relation.startswith("pg_temp.") and target.name.startswith("@"):
+        return
+    raise cannot_be_committed()
+
+
+def arguments(interp: Interpreter, compiled: Compiled) -> tuple[list[SqlType], list[object]]:
+    """The values of `$1`, `$2` ... for one execution."""
+    return (
+        [parameter.type for parameter in compiled.parameters],
+        [values.of(interp, parameter.name) for parameter in compiled.parameters],
+    )
+
+
+def _plan_key(interp: Interpreter) -> object:
+    module = interp.frame.module
+    return (interp.session.catalog_version, module.object_id if module else 0)
+
+
+def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
+    session = interp.session
+    types, data = arguments(interp, compiled)
+    key = _plan_key(interp)
+    if compiled.columns and not compiled.assigns:
+        if compiled.kind in _READS:
+            return _send_stream(interp, compiled.columns, session.backend.stream(compiled.sql, types, data, key))
+        rows, count = session.backend.run(compiled.sql, types, data, key)
+        if compiled.count_in_result:
+            raise unsupported("OUTPUT rows of this statement")
+        width = len(compiled.columns)
+        _note_identity(interp, compiled, rows)
+        session.sink.columns(compiled.columns)
+        session.sink.rows([row[:width] for row in rows])
+        return count
+    rows, count = session.backend.run(compiled.sql, types, data, key)
+    if compiled.assigns:
+        if rows:
+            for name, value in zip(compiled.assigns, rows[-1], strict=False):
+                interp.frame.values[name.lower()] = value
+        return len(rows)
+    if compiled.count_in_result:
+        count = int(rows[0][-1]) if rows else 0
+    _note_identity(interp, compiled, rows)
+    return count
+
+
+def _note_identity(interp: Interpreter, compiled: Compiled, rows: Sequence[Row]) -> None:
+    if compiled.identity_column is None:
+        return
+    found = interp.session.backend.run("select lastval()")[0] if rows or compiled.kind == "INSERT" else []
+    if found:
+        interp.frame.scope_identity = interp.session.last_identity = found[0][0]
+
+
+def _send_stream(interp: Interpreter, columns: Sequence[Column], rows: Iterator[Row]) -> int:
+    """Rows go out while PostgreSQL makes them; an error in the middle follows the rows that were sent."""
+    session = interp.session
+    first = next(rows, None)
+    session.sink.columns(columns)
+    count = 0
+
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        if first is not None:
+            count = 1
+            yield first
+        for row in rows:
+            count += 1
+            yield row
+
+    session.sink.rows(counted())
+    for _ in rows:
+        count += 1
+    return count
+
+
+# -- values
+
+
+def scalar(interp: Interpreter, text: str, target: SqlType | None = None) -> object:
+    """The value of an expression, converted to `target` as an assignment converts."""
+    compiled = interp.expression(text, target)
+    return _single(interp, compiled)
+
+
+def typed(interp: Interpreter, text: str) -> tuple[SqlType, object]:
+    """The value of an expression and its own type."""
+    compiled = interp.expression(text)
+    return compiled.columns[0].type, _single(interp, compiled)
+
+
+def condition(interp: Interpreter, text: str) -> bool:
+    interp.session.sync()
+    return bool(_single(interp, interp.session.compiler(interp.context()).condition(text)))
+
+
+def _single(interp: Interpreter, compiled: Compiled) -> object:
+    session = interp.session
+    session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+    if getattr(compiled, "reads_tables", bool(compiled.uses)):
+        begin_if_implicit(interp, compiled)
+    types, data = arguments(interp, compiled)
+    with session.transactions.statement(compound=False):
+        rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
+    if len(rows) > 1:
+        raise SqlError(
+            512,
+            "Subquery returned more than 1 value. This is not permitted when the subquery follows =, !=, <, <= , >, "
+            ">= or when the subquery is used as an expression.",
+        )
+    return rows[0][0] if rows else None
+
+
+def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType) -> object:
+    """Convert by the compiler's rules, as an assignment does."""
+    session = interp.session
+    context = interp.context()
+    only = type(context)(database=context.database, database_id=context.database_id, variables={"@value": source})
+    compiled = session.compiler(only).expression("@value", target)
+    data = [
+        value if parameter.name == "@value" else values.of(interp, parameter.name) for parameter in compiled.parameters
+    ]
+    types = [parameter.type for parameter in compiled.parameters]
+    try:
+        with session.transactions.statement(compound=False):
+            rows, _ = session.backend.run(compiled.sql, types, data, "convert")
+    except BackendError as error:
+        raise errormap.translate(error, "SELECT", session.backend) from error
+    return rows[0][0]
+
+
+# -- SELECT INTO and INSERT EXEC
+
+
+def _select_into(interp: Interpreter, compiled: Compiled) -> int:
+    session = interp.session
+    name = compiled.into or ""
+    types, data = arguments(interp, compiled)
+    with session.transactions.statement(compound=True):
+        for text in compiled.before:
+            session.backend.script(text)
+        parts = split_name(name)
+        if parts[-1].startswith("#"):
+            info = scratch.create_from_columns(interp, parts[-1], compiled.columns)
+        else:
+            info = session.ddl.create_table_as(parts, compiled.columns, session.ddl_context(interp))
+            session.definitions_changed()
+        overriding = " OVERRIDING SYSTEM VALUE" if any(column.identity for column in compiled.columns) else ""
+        text = f"INSERT INTO {info.relation} ({', '.join(info.physical)}){overriding} {compiled.sql}"
+        _, count = session.backend.run(text, types, data)
+    return count
+
+
+def split_name(text: str) -> list[str]:
+    """The parts of a written name, without their quotes."""
+    parts = [""]
+    for token in tokens(text)[:-1]:
+        if token.kind == PUNCT and token.text == ".":
+            parts.append("")
+        else:
+            parts[-1] = token.name
+    return parts
+
+
+def _exec_source(node: Simple) -> int:
+    """Where EXEC stands in INSERT ... EXEC, 0 for another source."""
+    depth = 0
+    for index, token in enumerate(node.tokens):
+        if token.kind == PUNCT and token.text in "()":
+            depth += 1 if token.text == "(" else -1
+        elif depth == 0 and index:
+            if token.word in ("SELECT", "VALUES", "WITH", "DEFAULT"):
+                return 0
+            if token.word in ("EXEC", "EXECUTE"):
+                return index
+    return 0
+
+
+def _insert_exec(interp: Interpreter, node: Simple, index: int) -> None:
+    session = interp.session
+    if session.capturing:
+        raise SqlError(8164, "An INSERT EXEC statement cannot be nested.")
+    call = Simple(
+        "EXEC", node.part(node.tokens[index:]), node.tokens[index].line, node.tokens[index:], node.tokens[index].start
+    )
+    begin_if_implicit(interp)
+    with session.transactions.statement(compound=True):
+        captured = session.capture(lambda: procedures.execute(interp, call))
+        target = node.part(node.tokens[:index])
+        total = 0
+        for columns, rows in captured:
+            total += _insert_captured(interp, target, columns, rows)
+    finish(interp, total, "INSERT")
+
+
+def _insert_captured(interp: Interpreter, target: str, columns: Sequence[Column], rows: list[Row]) -> int:
+    session = interp.session
+    name = "#captured"
+    named = [Column(f"c{number}", column.type.with_nullable(True)) for number, column in enumerate(columns, 1)]
+    info = scratch.create_from_columns(interp, name, named)
+    try:
+        if rows:
+            session.copy_rows(info, rows)
+        compiled = interp.compile(f"{target} SELECT * FROM {name}")
+        session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+        _check_writable(interp, compiled)
+        return affect(interp, compiled)
+    finally:
+        if not session.backend.broken and session.transactions.count:
+            session.temp_tables.pop(name, None)

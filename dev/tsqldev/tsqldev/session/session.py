@@ -1,0 +1,408 @@
+"""One logged-in connection: its requests, its state, and the end of both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from tsqldev.catalog import Access, Catalog, Login, Principal
+from tsqldev.catalog.ddl import Ddl
+from tsqldev.catalog.statement import DdlContext
+from tsqldev.compile import CompileContext, Compiler
+from tsqldev.errors import SqlError
+from tsqldev.interfaces import Column, ResultSink, RpcParameter, TableInfo
+from tsqldev.session import dmvs, procedures, scratch, sysprocs
+from tsqldev.session.applocks import Owner
+from tsqldev.session.backend import Backend
+from tsqldev.session.bulk import BulkLoad, copy_blocks
+from tsqldev.session.capture import Capture
+from tsqldev.session.frames import (
+    Attention,
+    BatchAbort,
+    Caught,
+    Disconnect,
+    Frame,
+    LeaveTrigger,
+    Scope,
+    ScopeAbort,
+    Settings,
+)
+from tsqldev.session.identity import Identity
+from tsqldev.session.interp import Interpreter
+from tsqldev.session.registry import SessionRecord, now
+from tsqldev.session.split import Simple
+from tsqldev.session.transactions import ISOLATION_LEVELS, ISOLATION_NUMBERS, Transactions, cannot_be_committed
+
+if TYPE_CHECKING:
+    from tsqldev.session.engine import SessionEngine
+
+
+class SqlSession(Identity):
+    """Implements `tsqldev.interfaces.Session`; everything but `attention` runs on the serving thread."""
+
+    def __init__(
+        self, engine: SessionEngine, record: SessionRecord, connection: psycopg.Connection[Any], sink: ResultSink
+    ) -> None:
+        super().__init__()
+        self.engine = engine
+        self.record = record
+        self.spid = record.spid
+        self.sink = sink
+        self.backend = Backend(connection)
+        self.access = Access(connection)
+        self.catalog = Catalog(connection, dmvs.COLUMNS)
+        self.ddl = Ddl(connection, self.catalog, self.access)
+        self.catalog_version: object = 0
+        self.transactions = Transactions(self.backend, self)
+        self.interp = Interpreter(self)
+        self.bulk = BulkLoad(self)
+        self.settings = Settings()
+        self.login: Login
+        self.principal: Principal
+        self.rowcount = 0
+        self.last_error = 0
+        self.last_identity: object = None
+        self.identity_insert = 0
+        self.identity_insert_name = ""
+        self.context_info: bytes | None = None
+        self.session_context: dict[str, tuple[object, bool]] = {}
+        self.temp_tables: dict[str, scratch.TempTable] = {}
+        self.table_variables: list[tuple[int, str, str]] = []
+        self.described: dict[tuple[object, ...], tuple[TableInfo, str]] = {}
+        self.prepared: dict[int, sysprocs.Prepared] = {}
+        self.capturing = False
+        self._temp_names = 0
+        self._attention = threading.Event()
+        self._woken = threading.Event()
+        self._closed = False
+        record.interrupt = self._interrupt
+        record.refresh = self._refresh
+
+    def opened(self, login: Login, principal: Principal) -> None:
+        """Authentication succeeded: this is who the session is."""
+        self.login = login
+        self.principal = principal
+        self._announced = principal.database
+
+    # -- requests
+
+    def batch(self, sql: str, sink: ResultSink) -> None:
+        self.engine.trace("batch", self, sql)
+        self._request(sink, lambda: self._batch(sql))
+
+    def _batch(self, sql: str) -> None:
+        frame = Frame(Scope.BATCH, self.principal.database, default_schema=self.principal.default_schema)
+        try:
+            self.interp.run_text(sql, frame)
+        except SqlError as error:
+            # It did not parse: nothing of it has run.
+            self.report(error)
+            self.sink.done(None)
+
+    def rpc(self, name: str | int, parameters: Sequence[RpcParameter], sink: ResultSink) -> int:
+        procedure = sysprocs.NUMBERS.get(name, "") if isinstance(name, int) else name
+        arguments = [
+            procedures.Argument(p.name, p.type, p.value, output=p.output, default=p.default) for p in parameters
+        ]
+        self.engine.trace_call(self, procedure or str(name), arguments)
+        status = -6
+
+        def call(_: Simple) -> None:
+            nonlocal status
+            if not procedure:
+                raise SqlError(2812, f"Could not find stored procedure number {name}.", state=62)
+            status = procedures.call(self.interp, sysprocs.parts(procedure), arguments)
+
+        def run() -> None:
+            frame = Frame(Scope.BATCH, self.principal.database, default_schema=self.principal.default_schema)
+            self.interp.frames.append(frame)
+            try:
+                self.interp.guarded(Simple("EXEC", procedure, 1, []), call)
+            finally:
+                self.interp.frames.pop()
+            for argument in arguments:
+                if argument.output:
+                    self.sink.return_value(argument.name, argument.type, argument.value)
+
+        self._request(sink, run)
+        return status
+
+    def _request(self, sink: ResultSink, run: Callable[[], None]) -> None:
+        self.sink = sink
+        self._attention.clear()
+        self._woken.clear()
+        self.record.status = "running"
+        self.record.last_request_start = now()
+        try:
+            try:
+                run()
+            finally:
+                self._ended_request()
+        except (BatchAbort, ScopeAbort):
+            pass
+        except Attention:
+            if self.settings.xact_abort:
+                self.transactions.abandon()
+        except Disconnect as ended:
+            self.report(ended.error)
+        except (Caught, LeaveTrigger) as escaped:
+            self.report(escaped.error)
+        finally:
+            self.record.status = "sleeping"
+            self.record.last_request_end = now()
+
+    def _ended_request(self) -> None:
+        """A batch cannot leave a doomed transaction behind."""
+        self.interp.frames.clear()
+        self.capturing = False
+        if self.transactions.doomed and not self.backend.broken:
+            self.transactions.abandon()
+            self.report(
+                SqlError(
+                    3998,
+                    "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
+                )
+            )
+            self.sink.done(None)
+
+    def report(self, error: SqlError) -> None:
+        self.record.last_error = error.number
+        if error.number == 40000 and not error.located:
+            self.engine.refused(error.message)
+        self.sink.error(error)
+
+    # -- the transaction manager's requests
+
+    def begin_transaction(self, name: str, isolation: int, sink: ResultSink) -> None:
+        self._managed(sink, lambda: self._begin(name, isolation))
+
+    def commit_transaction(self, name: str, begin_again: bool, isolation: int, sink: ResultSink) -> None:
+        def run() -> None:
+            self.transactions.commit()
+            if begin_again:
+                self._begin(name, isolation)
+
+        self._managed(sink, run)
+
+    def rollback_transaction(self, name: str, begin_again: bool, isolation: int, sink: ResultSink) -> None:
+        def run() -> None:
+            if name:
+                self.transactions.rollback_to(name)
+            else:
+                self.transactions.rollback()
+            if begin_again:
+                self._begin(name, isolation)
+
+        self._managed(sink, run)
+
+    def save_transaction(self, name: str, sink: ResultSink) -> None:
+        self._managed(sink, lambda: self.transactions.save(name))
+
+    def transaction_descriptor(self) -> int:
+        return self.transactions.id
+
+    def _begin(self, name: str, isolation: int) -> None:
+        if isolation in ISOLATION_NUMBERS:
+            self.transactions.isolation = ISOLATION_NUMBERS[isolation]
+        self.transactions.begin(name)
+
+    def _managed(self, sink: ResultSink, run: Callable[[], None]) -> None:
+        def request() -> None:
+            frame = Frame(Scope.BATCH, self.principal.database)
+            self.interp.frames.append(frame)
+            self.interp.guarded(Simple("TRANSACTION", "", 1, []), lambda _: run())
+
+        self._request(sink, request)
+
+    # -- bulk load
+
+    def bulk_load(self, columns: Sequence[Column], rows: Iterator[Sequence[object]], sink: ResultSink) -> None:
+        def request() -> None:
+            frame = Frame(Scope.BATCH, self.principal.database, default_schema=self.principal.default_schema)
+            self.interp.frames.append(frame)
+            self.interp.guarded(
+                Simple("INSERT", "INSERT BULK", 1, []), lambda _: self.bulk.load(self.interp, columns, rows)
+            )
+
+        self._request(sink, request)
+
+    def copy_rows(self, table: TableInfo, rows: Sequence[Sequence[object]]) -> int:
+        text = f"COPY {table.relation} ({', '.join(table.physical)}) FROM STDIN"
+        return self.backend.copy(text, copy_blocks(iter(rows)))
+
+    # -- reset, interruption, end
+
+    def reset(self, keep_transaction: bool) -> None:
+        if not keep_transaction:
+            self.transactions.abandon()
+        for name in list(self.temp_tables):
+            scratch.drop_temp(self, name)
+        self.engine.registry.locks.release_owner(Owner(self.spid, 0))
+        self.settings = replace(Settings())
+        self.transactions.isolation = "READ COMMITTED"
+        self.impersonations.clear()
+        self.principal = self.access.open(self.login, self.engine.initial_database(self.record))
+        self._announced = self.principal.database
+        self.prepared.clear()
+        self.session_context.clear()
+        self.context_info = None
+        self.identity_insert = 0
+        self.last_identity = None
+        self.rowcount = self.last_error = 0
+
+    def attention(self) -> None:
+        self._attention.set()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Wake whatever this session waits in: a lock, a pause, PostgreSQL."""
+        self._woken.set()
+        self.engine.registry.locks.wake()
+        self.backend.cancel()
+
+    @property
+    def interrupted(self) -> bool:
+        return self._attention.is_set() or self.record.killed.is_set()
+
+    def check_interrupted(self) -> None:
+        if self.record.killed.is_set():
+            raise Disconnect(
+                SqlError(596, "Cannot continue the execution because the session is in the kill state.", severity=21)
+            )
+        if self._attention.is_set():
+            raise Attention
+
+    def pause(self, seconds: float) -> None:
+        """WAITFOR."""
+        if seconds > 0:
+            self._woken.wait(seconds)
+        self.check_interrupted()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.record.status = "rollback" if self.transactions.count else "sleeping"
+        try:
+            self.transactions.abandon()
+        finally:
+            self.backend.close()
+            self.engine.registry.leave(self.record)
+
+    # -- events of the transaction
+
+    def transaction_began(self, descriptor: int) -> None:
+        self.sink.transaction_began(descriptor)
+
+    def transaction_committed(self, descriptor: int) -> None:
+        self.sink.transaction_committed(descriptor)
+
+    def transaction_rolled_back(self, descriptor: int) -> None:
+        self.sink.transaction_rolled_back(descriptor)
+
+    def transaction_ended(self, transaction_id: int, committed: bool) -> None:
+        self.engine.registry.locks.release_owner(Owner(self.spid, transaction_id))
+        if not committed and not self.backend.broken:
+            scratch.rolled_back(self, transaction_id)
+
+    # -- definitions
+
+    def define(self, interp: Interpreter, node: Simple) -> None:
+        """A statement of the catalog: definitions and rights."""
+        if self.transactions.doomed:
+            raise cannot_be_committed()
+        self.sync()
+        context = self.ddl_context(interp)
+        with self.transactions.statement(compound=True):
+            self.transactions.wrote = True
+            self.ddl.execute(node.text, context)
+        self.definitions_changed()
+        for number, text in context.information:
+            self.sink.info(number, text)
+        self.rowcount = 0
+        self.sink.done(None)
+
+    def ddl_context(self, interp: Interpreter) -> DdlContext:
+        return DdlContext(
+            self.principal,
+            lambda: self.compiler(interp.context()),
+            in_transaction=self.transactions.count > 0,
+            quoted_identifier=self.settings.quoted_identifier,
+            ansi_nulls=self.settings.ansi_nulls,
+        )
+
+    def definitions_changed(self) -> None:
+        """The session's own identity may have other names now."""
+        self._sent = None
+
+    def compiler(self, context: CompileContext) -> Compiler:
+        self.catalog_version = self.catalog.version
+        return Compiler(self.catalog, context)
+
+    # -- smaller things that statements ask
+
+    def capture(self, run: Callable[[], None]) -> list[tuple[Sequence[Column], list[tuple[Any, ...]]]]:
+        outer = self.sink
+        capture = Capture(outer)
+        self.sink, self.capturing = capture, True
+        try:
+            run()
+        finally:
+            self.sink, self.capturing = outer, False
+        return capture.results
+
+    def next_temp_name(self) -> str:
+        self._temp_names += 1
+        return f"x{self._temp_names}"
+
+    def sees_server_state(self) -> bool:
+        return self.access.holds(self.principal, "SERVER", 0, "VIEW SERVER STATE") or self.access.holds(
+            self.principal, "SERVER", 0, "VIEW SERVER PERFORMANCE STATE"
+        )
+
+    def kill(self, spid: int) -> None:
+        """KILL: the other session ends as soon as its transaction is rolled back; its row stays until then."""
+        if self.transactions.count:
+            raise SqlError(6115, "KILL command cannot be used inside user transactions.")
+        if not self.access.holds(self.principal, "SERVER", 0, "ALTER ANY CONNECTION"):
+            raise SqlError(6102, "User does not have permission to use the KILL statement.", severity=14)
+        if spid == self.spid:
+            raise SqlError(6104, "Cannot use KILL to kill your own process.")
+        if 0 < spid <= 50:
+            raise SqlError(6107, "Only user processes can be killed.", severity=14)
+        record = self.engine.registry.get(spid)
+        if record is None:
+            raise SqlError(6106, f"Process ID {spid} is not an active process ID.")
+        record.killed.set()
+        if record.interrupt is not None:
+            record.interrupt()
+        record.disconnect()
+
+    def _refresh(self) -> None:
+        """Bring the record up to date, for a view that another session reads."""
+        record, transactions = self.record, self.transactions
+        record.transaction_count = transactions.count
+        record.transaction_id = transactions.id
+        record.transaction_began = int((transactions.began + 2208988800) * 300) if transactions.id else 0
+        record.transaction_name = transactions.name
+        record.transaction_wrote = transactions.wrote
+        record.isolation = ISOLATION_LEVELS[transactions.isolation]
+        record.row_count = self.rowcount
+        record.lock_timeout = self.settings.lock_timeout
+        principal = getattr(self, "principal", None)
+        if principal is not None:
+            record.login_name = principal.login
+            record.database_id = principal.database_id
+            record.database_name = principal.database
+        record.ansi = {
+            "quoted_identifier": int(self.settings.quoted_identifier),
+            "arithabort": int(self.settings.arithabort),
+            "ansi_null_dflt_on": int(self.settings.ansi_null_dflt_on),
+            "ansi_warnings": int(self.settings.ansi_warnings),
+            "ansi_padding": int(self.settings.ansi_padding),
+            "ansi_nulls": int(self.settings.ansi_nulls),
+            "concat_null_yields_null": int(self.settings.concat_null_yields_null),
+        }
