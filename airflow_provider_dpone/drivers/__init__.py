@@ -3,10 +3,10 @@
 Nothing here imports a driver before a connection is asked for, so that DAG files parse without them.
 """
 
-from airflow_provider_dpone.drivers.dbapi import Connect, Connection, Cursor, drain
+from airflow_provider_dpone.drivers.dbapi import Connect, Connection, Cursor, drain, read_all
 from airflow_provider_dpone.drivers.quoting import quote_clickhouse, quote_mssql, quote_postgres
 from airflow_provider_dpone.drivers.secret import Secret
-from airflow_provider_dpone.drivers.sqlfiles import SqlFile, load_sql
+from airflow_provider_dpone.drivers.sqlfiles import SqlFile, go_batches, load_sql
 
 __all__ = [
     "Connect",
@@ -15,8 +15,10 @@ __all__ = [
     "Secret",
     "SqlFile",
     "drain",
+    "go_batches",
     "load_sql",
     "quote_clickhouse",
     "quote_mssql",
     "quote_postgres",
+    "read_all",
 ]

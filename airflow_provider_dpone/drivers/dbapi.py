@@ -37,12 +37,17 @@ def drain(connection: Connection, sql: str, *parameters: Any) -> list[list[tuple
     """
     cursor = connection.cursor()
     try:
-        cursor.execute(sql, *parameters)
-        results: list[list[tuple[Any, ...]]] = []
-        while True:
-            if cursor.description is not None:
-                results.append([tuple(row) for row in cursor.fetchall()])
-            if not cursor.nextset():
-                return results
+        return read_all(cursor, sql, *parameters)
     finally:
         cursor.close()
+
+
+def read_all(cursor: Cursor, sql: str, *parameters: Any) -> list[list[tuple[Any, ...]]]:
+    """The same on a cursor that somebody else opened and closes."""
+    cursor.execute(sql, *parameters)
+    results: list[list[tuple[Any, ...]]] = []
+    while True:
+        if cursor.description is not None:
+            results.append([tuple(row) for row in cursor.fetchall()])
+        if not cursor.nextset():
+            return results

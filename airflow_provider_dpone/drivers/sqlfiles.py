@@ -19,6 +19,7 @@ from importlib.resources import files
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 _NAME = re.compile(r"^-- name: (?P<name>[a-z][a-z0-9_]*)\s*$")
+_GO = re.compile(r"^[ \t]*GO[ \t]*\r?$", re.MULTILINE | re.IGNORECASE)
 _SLOT = re.compile(r"\{\{([a-z_]+)\}\}")
 
 
@@ -48,6 +49,11 @@ class SqlFile:
                 happened=f"{self.origin}:{name} has the slots {sorted(wanted)}, given {sorted(identifiers)}.",
             )
         return _SLOT.sub(lambda match: identifiers[match.group(1)], statement)
+
+
+def go_batches(script: str) -> list[str]:
+    """The batches of a script whose lines ``GO`` separate them, as a DBA's tool would send them."""
+    return [batch.strip() for batch in _GO.split(script) if batch.strip()]
 
 
 @cache

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import Fenced
-from airflow_provider_dpone.drivers import Connection, drain, load_sql, quote_mssql
+from airflow_provider_dpone.drivers import Connection, Cursor, drain, load_sql, quote_mssql, read_all
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_fence.sql")
 
@@ -32,9 +32,9 @@ def provision_script(role: str) -> str:
     return _SQL.text("provision") + "\n" + _SQL.text("grant_writer", role=quote_mssql(role))
 
 
-def advance(connection: Connection, database: str, operation_key: str, login_name: str) -> None:
-    """Hand the fence of `database` to an operation, in the caller's transaction on the same instance."""
-    drain(connection, _SQL.text("advance", database=quote_mssql(database)), operation_key, login_name)
+def advance(cursor: Cursor, database: str, operation_key: str, login_name: str) -> None:
+    """Hand the fence of `database` to an operation, in the transaction of the cursor, on the same instance."""
+    read_all(cursor, _SQL.text("advance", database=quote_mssql(database)), operation_key, login_name)
 
 
 def hold(connection: Connection, operation_key: str) -> None:

@@ -43,10 +43,10 @@ class Outcome:
 class EvidenceJournal(Protocol):
     """Evidence documents of one ledger: content-addressed, append-only, written before finalize."""
 
-    def put_evidence(self, attempt_sha256: str, kind: str, document: Mapping[str, object]) -> str:
+    def put_evidence(self, attempt: Attempt | str, kind: str, document: Mapping[str, Any]) -> str:
         """Store the document (again, if it is already there) and return its digest."""
 
-    def evidence(self, attempt_sha256: str, kind: str) -> Mapping[str, Any] | None:
+    def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The newest document of a kind, or None."""
 
 
@@ -61,6 +61,10 @@ class Observation(Protocol):
 
     @property
     def coordinates(self) -> Coordinates: ...
+
+    @property
+    def predecessors(self) -> tuple[Operation, ...]:
+        """Operations of earlier tries of the same task instance, by try number. They are settled."""
 
     @property
     def evidence(self) -> EvidenceJournal: ...

@@ -1,0 +1,221 @@
+"""Ending an operation: close every writer, prove that they are gone, read the outcome, finalize.
+
+Each step can be called from any process, at any time, again, and also while the worker still runs; a step whose
+predecessor is missing takes it first. Nothing here believes the worker: not its exception, not its report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from airflow_provider_dpone.attempts.context import Gates, Log, ObservationContext, gate_of, wait_quiescent
+from airflow_provider_dpone.attempts.ports import AttemptLedger
+from airflow_provider_dpone.contracts import canonical
+from airflow_provider_dpone.contracts.errors import AttemptFailed, ConfigurationError, LedgerTampered, OutcomeUnknown
+from airflow_provider_dpone.contracts.gate_evidence import SCHEMA as LOGIN_GATE_SCHEMA
+from airflow_provider_dpone.contracts.gate_evidence import gate_observation_from
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Principal
+from airflow_provider_dpone.contracts.proof import AttemptProof, ProofKind, TerminalState, proof_for
+from airflow_provider_dpone.routes.interface import Route
+
+CLOSED_SCHEMA = "dpone.attempt-closed-gates.v1"
+QUIESCENT_SCHEMA = "dpone.attempt-quiescence.v1"
+RECONCILIATION_SCHEMA = "dpone.attempt-operator-reconciliation.v1"
+
+_STEP = {"CLOSED_GATES": "closed", "QUIESCENCE": "quiescent"}
+
+
+class Settlement:
+    """The way from an admitted operation to its end."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        *,
+        route: Route,
+        gates: Gates,
+        ledger: AttemptLedger,
+        log: Log | None = None,
+        quiescence_seconds: float = 0.0,
+    ) -> None:
+        self._key = operation.attempt_sha256
+        self._operation = operation
+        self._route = route
+        self._gates = gates
+        self._ledger = ledger
+        self._log = log or logging.getLogger(__name__)
+        self._quiescence_seconds = quiescence_seconds
+
+    @property
+    def operation(self) -> Operation:
+        """The operation as last read."""
+        return self._operation
+
+    def close(self) -> AttemptProof:
+        """Close every journaled principal of the operation, on every engine, irreversibly."""
+        operation = self._refresh()
+        if proof := operation.proof("CLOSED_GATES"):
+            return proof
+        evidence: list[tuple[Principal, Mapping[str, object]]] = []
+        for principal in operation.principals:
+            evidence.append((principal, gate_of(self._gates, principal).close(operation, principal)))
+            self._log.info("closed %s login %s", principal.connector, principal.name)
+        return self._prove("CLOSED_GATES", evidence, CLOSED_SCHEMA)
+
+    def prove_quiescence(self) -> AttemptProof:
+        """Prove that nothing of any closed principal is left. Raises NotQuiescent while something is."""
+        self.close()
+        operation = self._refresh()
+        if proof := operation.proof("QUIESCENCE"):
+            return proof
+        evidence: list[tuple[Principal, Mapping[str, object]]] = []
+        for principal in operation.principals:
+            gate = gate_of(self._gates, principal)
+            seen = wait_quiescent(gate, operation, principal, seconds=self._quiescence_seconds, log=self._log)
+            evidence.append((principal, seen))
+            self._log.info("%s is gone from the server: no session, no transaction", principal.name)
+        return self._prove("QUIESCENCE", evidence, QUIESCENT_SCHEMA)
+
+    def resolve_outcome(self) -> AttemptProof:
+        """Observe the outcome from evidence. A stored SUCCEEDED or FAILED is final; an unknown is observed again."""
+        self.prove_quiescence()
+        operation = self._refresh()
+        proof = operation.proof("OUTCOME")
+        if proof is not None and (proof.outcome_state != "COMMIT_UNKNOWN" or operation.state != "RUNNING"):
+            return proof
+        return self._observe(operation)
+
+    def finalize(self) -> Operation:
+        """Bind the proof triplet to the operation. Returns it in its terminal state; raises for none of them."""
+        operation = self._refresh()
+        if operation.state != "RUNNING":
+            return operation
+        proof = self.resolve_outcome()
+        assert proof.outcome_state is not None
+        self._operation = self._ledger.finalize(self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256)
+        self._log.info("finalized as %s", self._operation.state)
+        return self._operation
+
+    def settle(self) -> Operation:
+        """All steps that are still missing."""
+        return self.finalize()
+
+    def reconcile(self, *, verdict: TerminalState | None = None, operator: str = "", statement: str = "") -> Operation:
+        """Resolve a COMMIT_UNKNOWN operation: by observing again, or by an operator's signed-for verdict.
+
+        Without a verdict the targets are observed again; if they still decide nothing, OutcomeUnknown is raised.
+        """
+        operation = self._refresh()
+        if operation.settled:
+            return operation
+        if operation.state == "RUNNING":
+            operation = self.finalize()
+            if operation.settled:
+                return operation
+        if verdict is None:
+            proof = self._observe(operation)
+        else:
+            proof = self._operator_proof(operation, verdict, operator, statement)
+        if proof.outcome_state not in ("SUCCEEDED", "FAILED"):
+            raise _unknown(operation)
+        self._operation = self._ledger.reconcile_unknown(
+            self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256
+        )
+        self._log.info("reconciled as %s", self._operation.state)
+        return self._operation
+
+    def _operator_proof(
+        self, operation: Operation, verdict: TerminalState, operator: str, statement: str
+    ) -> AttemptProof:
+        if verdict == "COMMIT_UNKNOWN" or not operator.strip() or not statement.strip():
+            raise ConfigurationError(
+                "reconciliation_statement",
+                happened="a verdict by an operator needs SUCCEEDED or FAILED, who says so, and what was looked at.",
+                not_done="nothing was reconciled.",
+                check="the target, then give the operator's name and a statement of what was found.",
+                avoid="guess: without evidence the operation stays COMMIT_UNKNOWN.",
+            )
+        document = {
+            "schema": RECONCILIATION_SCHEMA,
+            "attempt_sha256": operation.attempt_sha256,
+            "verdict": verdict,
+            "operator": operator,
+            "statement": statement,
+        }
+        return self._outcome_proof(operation, verdict, "reconciliation", document)
+
+    def _observe(self, operation: Operation) -> AttemptProof:
+        outcome = self._route.outcome(ObservationContext(operation=operation, evidence=self._ledger, log=self._log))
+        self._log.info("observed outcome: %s", outcome.state)
+        return self._outcome_proof(operation, outcome.state, "outcome", outcome.evidence)
+
+    def _outcome_proof(
+        self, operation: Operation, state: TerminalState, kind: str, document: Mapping[str, object]
+    ) -> AttemptProof:
+        evidence_sha256 = self._ledger.put_evidence(self._key, kind, document)
+        proof = proof_for(operation.attempt, operation.principals, "OUTCOME", evidence_sha256, state)
+        self._ledger.put_proof(self._key, proof)
+        return proof
+
+    def _prove(
+        self, kind: ProofKind, evidence: list[tuple[Principal, Mapping[str, object]]], schema: str
+    ) -> AttemptProof:
+        operation = self._operation
+        digest = _login_gate_digest(evidence)
+        if digest is None:
+            # The proof binds one document over all principals: PostgreSQL roles are bound through it alone.
+            document = {
+                "schema": schema,
+                "attempt_sha256": operation.attempt_sha256,
+                "principals": [
+                    {
+                        "connector": principal.connector,
+                        "service_id": principal.service_id,
+                        "principal_id": principal.principal_id,
+                        "evidence_sha256": canonical.exact_sha256(seen),
+                        "evidence": dict(seen),
+                    }
+                    for principal, seen in evidence
+                ],
+            }
+            digest = self._ledger.put_evidence(self._key, _STEP[kind], document)
+        kept = self._ledger.put_proof(self._key, proof_for(operation.attempt, operation.principals, kind, digest))
+        proof = self._refresh().proof(kind)
+        if proof is None or proof.sha256 != kept:
+            raise LedgerTampered("proof_readback", happened=f"the stored {kind} proof is not the one that was kept.")
+        return proof
+
+    def _refresh(self) -> Operation:
+        operation = self._ledger.read_exact(self._key)
+        if operation is None:
+            raise LedgerTampered("operation_missing", happened="an admitted operation is no longer in the ledger.")
+        self._operation = operation
+        return operation
+
+
+def _login_gate_digest(evidence: list[tuple[Principal, Mapping[str, object]]]) -> str | None:
+    """The proof of a single SQL Server login binds the gate's own observation, as other ledger readers expect."""
+    if len(evidence) != 1 or evidence[0][1].get("schema") != LOGIN_GATE_SCHEMA:
+        return None
+    return gate_observation_from(evidence[0][1]).sha256
+
+
+def require_succeeded(operation: Operation, *, cause: BaseException | None = None) -> Operation:
+    """Raise what a task must end with unless the operation is proven SUCCEEDED."""
+    if operation.state == "SUCCEEDED":
+        return operation
+    if operation.state == "FAILED":
+        raise AttemptFailed("attempt_failed", details={"attempt_sha256": operation.attempt_sha256}) from cause
+    raise _unknown(operation) from cause
+
+
+def _unknown(operation: Operation) -> OutcomeUnknown:
+    key = operation.attempt_sha256
+    return OutcomeUnknown(
+        "commit_unknown",
+        happened=f"operation {key} is {operation.state}: evidence does not tell whether its work took effect.",
+        check=f"the target, then `dponectl attempts reconcile {key}`.",
+        details={"attempt_sha256": key},
+    )
