@@ -271,6 +271,12 @@ class Connection:
         except _Interrupted as reason:
             self._give_up(reason)
             return True
+        except (ConnectionGone, ProtocolError):
+            raise
+        except Exception as bug:  # the rule: a bug ends one connection, not the server, and the client is told
+            log.exception("connection %s ended by an internal error", self._transport.spid)
+            text = f"Internal error of the emulation ({type(bug).__name__}); the connection is closed. See its log."
+            response.error(SqlError(40000, text, severity=20))
         finally:
             with self._state:
                 self._busy = False
