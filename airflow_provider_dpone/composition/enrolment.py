@@ -19,14 +19,7 @@ def enroll_mssql(
     _record(
         services,
         domain,
-        enroll.MsSqlEnrollment(
-            database_name=database,
-            database_id=identity.database_id,
-            database_guid=identity.database_guid,
-            create_token=identity.create_token,
-            writer_role=writer_role,
-            managed_schemas=tuple(managed_schemas),
-        ),
+        enroll.MsSqlEnrollment(identity=identity, writer_role=writer_role, managed_schemas=tuple(managed_schemas)),
     )
     return domain
 
