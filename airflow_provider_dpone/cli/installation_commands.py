@@ -50,8 +50,11 @@ def audit(context: click.Context) -> None:
 @click.pass_context
 def enroll_mssql(context: click.Context, database: str, writer_role: str, schemas: tuple[str, ...]) -> None:
     """Record a target database by the identity that the server shows now."""
-    services = configuration(context).services()
-    domain = enrolment.enroll_mssql(services, database, writer_role=writer_role, managed_schemas=schemas)
+    settings = configuration(context)
+    dsn = settings.mssql("installer")
+    domain = enrolment.enroll_mssql(
+        lambda: connect_mssql(dsn), settings.ledger, database, writer_role=writer_role, managed_schemas=schemas
+    )
     click.echo(domain.guard_id)
 
 
@@ -60,7 +63,11 @@ def enroll_mssql(context: click.Context, database: str, writer_role: str, schema
 @click.pass_context
 def enroll_clickhouse(context: click.Context, database: str) -> None:
     """Record a ClickHouse database by the UUIDs that the server shows now."""
-    click.echo(enrolment.enroll_clickhouse(configuration(context).services(), database).guard_id)
+    settings = configuration(context)
+    dsn = settings.mssql("installer")
+    _, observer = settings.services().require_clickhouse()
+    domain = enrolment.enroll_clickhouse(lambda: connect_mssql(dsn), settings.ledger, observer, database)
+    click.echo(domain.guard_id)
 
 
 @click.group()

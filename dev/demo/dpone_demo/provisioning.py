@@ -54,8 +54,7 @@ def provision(stack: Stack, release_root: Path) -> GuardServices:
         _sql_server(stack, services)
         _postgres_reader(stack)
         _clickhouse_tables(stack)
-        enroll_mssql(services, WAREHOUSE, writer_role=WRITER_ROLE, managed_schemas=MANAGED_SCHEMAS)
-        enroll_clickhouse(services, ANALYTICS)
+        _enroll(stack, services)
     return services
 
 
@@ -205,6 +204,7 @@ def _sql_server(stack: Stack, services: GuardServices) -> None:
     dba = _dba_dsn(stack, CONTROL)
     install.apply(lambda: connect_mssql(dba), services.ledger)
     with _as_dba(stack, CONTROL, autocommit=True) as connection:
+        drain(connection, _SQL.text("user", login=quote_mssql(CONTROLLER)))
         _run_script(connection, install.controller_grants(services.ledger, CONTROLLER))
         logon_gate.apply(connection, services.ledger, CONTROL)
     target = TargetDatabase(
@@ -241,6 +241,17 @@ def _clickhouse_tables(stack: Stack) -> None:
             f"CREATE TABLE {quote_clickhouse(ANALYTICS, table)} ({body}) ENGINE = MergeTree ORDER BY {order}"
             " SETTINGS allow_nullable_key = 1"
         )
+
+
+def _enroll(stack: Stack, services: GuardServices) -> None:
+    dba = _dba_dsn(stack, CONTROL)
+    _, observer = services.require_clickhouse()
+
+    def installer() -> Connection:
+        return connect_mssql(dba)
+
+    enroll_mssql(installer, services.ledger, WAREHOUSE, writer_role=WRITER_ROLE, managed_schemas=MANAGED_SCHEMAS)
+    enroll_clickhouse(installer, services.ledger, observer, ANALYTICS)
 
 
 def _dba_dsn(stack: Stack, database: str) -> MsSqlDsn:

@@ -21,3 +21,7 @@ SELECT DB_ID(?);
 -- name: raw_rows
 -- How many rows of the data set are loaded.
 SELECT COUNT_BIG(*) FROM [raw].[flights];
+
+-- name: user
+-- A login's user of the same name in the current database.
+CREATE USER {{login}} FOR LOGIN {{login}};
