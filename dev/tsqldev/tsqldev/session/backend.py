@@ -102,7 +102,7 @@ class Backend:
     def stream(
         self, sql: str, types: Sequence[SqlType] = (), values: Sequence[object] = (), key: object = None
     ) -> Iterator[Row]:
-        """The rows as they come, in bounded memory. The connection is free again when the iterator is done or closed."""
+        """The rows as they come, in bounded memory. The connection is busy until the iterator is done or closed."""
         self._send(sql, types, values, key)
         self._pg.set_chunked_rows_mode(_CHUNK)
         transformer = Transformer(self.connection)

@@ -108,7 +108,7 @@ class SessionEngine:
         return self._initial.get(record.spid, "")
 
     def _logon_triggers(self, session: SqlSession) -> None:
-        """Fire the server's LOGON triggers in one transaction. Any of them that fails or rolls back refuses the login."""
+        """Fire the LOGON triggers in one transaction. One that fails or rolls back refuses the login."""
         found = session.catalog.logon_triggers()
         if not found:
             return

@@ -26,8 +26,7 @@ def _answer(interp: Interpreter, columns: Sequence[tuple[str, SqlType]], rows: S
     sink.done(len(rows), command="SELECT")
 
 
-# -- sp_datatype_info_100: (name, ODBC type, precision, prefix, suffix, create parameters, nullable, case sensitive,
-#    searchable, unsigned, money, auto increment, local name, scales, SQL type, datetime sub, radix, interval, user type)
+# -- sp_datatype_info_100
 
 _TYPE_COLUMNS: tuple[tuple[str, SqlType], ...] = (
     ("TYPE_NAME", _NAME),

@@ -165,9 +165,8 @@ def _rowcount(interp: Interpreter, value: object) -> None:
 def _textsize(interp: Interpreter, value: object) -> None:
     size = int(str(value))
     # -1 and 0 stand for the largest and the default; what would cut values is refused.
-    if size not in (-1, 0) and size < 2147483647:
-        if size < 4096:
-            raise unsupported(f"SET TEXTSIZE {size}")
+    if 0 < size < 4096:
+        raise unsupported(f"SET TEXTSIZE {size}")
     interp.session.settings.textsize = 2147483647 if size <= 0 else size
 
 

@@ -275,10 +275,10 @@ def _argument(interp: Interpreter, node: Simple, name: str, part: list[Token], o
             return Argument(name, *literal)
         if first.kind in (WORD, QUOTED):
             return Argument(name, nvarchar(4000), first.name)
-    if first.kind == VARIABLE or first.kind == NUMBER or first.text in ("-", "+"):
-        if len(part) == 1 or (len(part) == 2 and first.text in ("-", "+") and part[1].kind == NUMBER):
-            type, value = queries.typed(interp, node.part(part))
-            return Argument(name, type, value)
+    signed = len(part) == 2 and first.text in ("-", "+") and part[1].kind == NUMBER
+    if signed or (len(part) == 1 and first.kind in (VARIABLE, NUMBER)):
+        type, value = queries.typed(interp, node.part(part))
+        return Argument(name, type, value)
     raise near(part[min(1, len(part) - 1)])
 
 

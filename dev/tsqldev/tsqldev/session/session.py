@@ -318,20 +318,21 @@ class SqlSession(Identity):
         context = self.ddl_context(interp)
         with self.transactions.statement(compound=True):
             self.transactions.wrote = True
-            self.ddl.execute(node.text, context)
+            result = self.ddl.execute(node.text, context)
         self.definitions_changed()
-        for number, text in context.information:
+        for number, text in result.infos:
             self.sink.info(number, text)
-        self.rowcount = 0
-        self.sink.done(None)
+        self.rowcount = result.count or 0
+        self.sink.done(None if self.settings.nocount else result.count)
 
     def ddl_context(self, interp: Interpreter) -> DdlContext:
         return DdlContext(
             self.principal,
-            lambda: self.compiler(interp.context()),
-            in_transaction=self.transactions.count > 0,
+            interp.frame.default_schema,
+            self.transactions.count,
             quoted_identifier=self.settings.quoted_identifier,
             ansi_nulls=self.settings.ansi_nulls,
+            chain_owner=interp.frame.owner_id,
         )
 
     def definitions_changed(self) -> None:

@@ -27,7 +27,7 @@ from tsqldev.session.lexer import (
 
 @dataclass(slots=True)
 class Simple:
-    """One statement without inner statements. `first` is its first word, upper case; empty for a bare procedure call."""
+    """One statement without inner ones. `first` is its first word, upper case; empty for a bare procedure call."""
 
     first: str
     text: str
@@ -73,60 +73,13 @@ class Try:
 
 Node = Simple | Block | If | While | Try
 
-_STARTERS = frozenset(
-    [
-        "SELECT",
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "EXEC",
-        "EXECUTE",
-        "SET",
-        "DECLARE",
-        "PRINT",
-        "RAISERROR",
-        "RETURN",
-        "BEGIN",
-        "END",
-        "ELSE",
-        "IF",
-        "WHILE",
-        "BREAK",
-        "CONTINUE",
-        "GOTO",
-        "WAITFOR",
-        "COMMIT",
-        "ROLLBACK",
-        "SAVE",
-        "CREATE",
-        "ALTER",
-        "DROP",
-        "GRANT",
-        "DENY",
-        "REVOKE",
-        "TRUNCATE",
-        "USE",
-        "REVERT",
-        "KILL",
-        "BULK",
-        "BACKUP",
-        "RESTORE",
-        "DBCC",
-        "CHECKPOINT",
-        "OPEN",
-        "CLOSE",
-        "DEALLOCATE",
-        "FETCH",
-        "RECONFIGURE",
-        "SHUTDOWN",
-        "LINENO",
-        "READTEXT",
-        "WRITETEXT",
-        "UPDATETEXT",
-        "SETUSER",
-    ]
-)
+_STARTER_WORDS = """
+    SELECT INSERT UPDATE DELETE MERGE EXEC EXECUTE SET DECLARE PRINT RAISERROR RETURN BEGIN END ELSE IF WHILE BREAK
+    CONTINUE GOTO WAITFOR COMMIT ROLLBACK SAVE CREATE ALTER DROP GRANT DENY REVOKE TRUNCATE USE REVERT KILL BULK
+    BACKUP RESTORE DBCC CHECKPOINT OPEN CLOSE DEALLOCATE FETCH RECONFIGURE SHUTDOWN LINENO READTEXT WRITETEXT
+    UPDATETEXT SETUSER
+"""
+_STARTERS = frozenset(_STARTER_WORDS.split())
 _MODULES = frozenset({"PROC", "PROCEDURE", "TRIGGER", "VIEW", "FUNCTION"})
 _QUERY_VERBS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"})
 

@@ -101,9 +101,9 @@ def raiserror(interp: Interpreter, node: Simple) -> None:
     if isinstance(message, int):
         raise SqlError(
             18054,
-            f"Error {message}, severity {severity}, state {state} was raised, but no message with that error number was "
-            "found in sys.messages. If error is larger than 50000, make sure the user-defined message is added using "
-            "sp_addmessage.",
+            f"Error {message}, severity {severity}, state {state} was raised, but no message with that error number "
+            "was found in sys.messages. If error is larger than 50000, make sure the user-defined message is added "
+            "using sp_addmessage.",
         )
     level = int(str(severity))
     if level > 18:
@@ -111,8 +111,8 @@ def raiserror(interp: Interpreter, node: Simple) -> None:
         if "LOG" not in options_:
             raise SqlError(
                 2754,
-                "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using the "
-                "WITH LOG option.",
+                "Error severity levels greater than 18 can only be specified by members of the sysadmin role, using "
+                "the WITH LOG option.",
             )
     text = messages.format_message("" if message is None else str(message), arguments)
     number = 50000

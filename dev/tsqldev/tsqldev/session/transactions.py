@@ -145,7 +145,7 @@ class Transactions:
 
     @contextmanager
     def statement(self, *, compound: bool) -> Iterator[None]:
-        """One statement: all of it happens, or nothing. `compound` is false where a single PostgreSQL statement does it."""
+        """One statement: all of it happens, or nothing. `compound`: it takes more than one PostgreSQL statement."""
         if self.count == 0:
             if not compound:
                 yield
