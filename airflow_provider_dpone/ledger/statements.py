@@ -45,12 +45,15 @@ class LedgerSql:
         }
         self._rendered: dict[str, str] = {}
 
-    def text(self, name: str) -> str:
-        """The statement as it is sent."""
-        if name not in self._rendered:
+    def text(self, name: str, /, **identifiers: str) -> str:
+        """The statement as it is sent. Identifiers that only this statement has arrive quoted."""
+        if identifiers or name not in self._rendered:
             file = _file_of(name)
-            slots = {slot: self._slot(slot) for slot in file.slots(name)}
-            self._rendered[name] = file.text(name, **slots).strip()
+            slots = {slot: identifiers.get(slot) or self._slot(slot) for slot in file.slots(name)}
+            rendered = file.text(name, **slots).strip()
+            if identifiers:
+                return rendered
+            self._rendered[name] = rendered
         return self._rendered[name]
 
     def _slot(self, slot: str) -> str:
