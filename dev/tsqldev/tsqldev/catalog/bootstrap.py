@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 
 from tsqldev.catalog.passwords import hash_password
+from tsqldev.catalog.permissions import CLASS_ID, FIXED_DATABASE_ROLES, FIXED_SERVER_ROLES, PERMISSIONS
 from tsqldev.catalog.sysviews import declared
 from tsqldev.compile.compiler import functions_sql
-from tsqldev.catalog.permissions import CLASS_ID, FIXED_DATABASE_ROLES, FIXED_SERVER_ROLES, PERMISSIONS
 from tsqldev.types import DEFAULT_COLLATION
 
 Connection = psycopg.Connection[Any]

@@ -1,21 +1,85 @@
-"""`Ddl`: the one way in for DDL and security statements."""
+"""`Ddl`: the one way in for DDL and security statements, and for the procedures that change metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from tsqldev.catalog import alter, databases, grants, indexes, modules, principals, properties, tables
 from tsqldev.catalog.access import Access
 from tsqldev.catalog.lookup import Catalog, Connection
-from tsqldev.catalog.statement import DdlContext, Statement
-from tsqldev.catalog.tokens import END, WORD, Token, tokenize
+from tsqldev.catalog.statement import DdlContext, DdlResult, Statement
+from tsqldev.catalog.tokens import END, WORD, Reader, Token
+from tsqldev.compile.compiler import Compiler
+from tsqldev.compile.names import CompileContext
 from tsqldev.errors import SqlError, unsupported
+from tsqldev.interfaces import Column, TableInfo
 
 Handler = Callable[[Statement], None]
 
-# The words after which no one else's statement begins.
+# The words with which these statements begin; the session takes CREATE / ALTER / DROP TABLE of #names itself.
 FIRST_WORDS = frozenset({"CREATE", "ALTER", "DROP", "GRANT", "DENY", "REVOKE", "TRUNCATE", "ENABLE", "DISABLE"})
 
-HANDLERS: Mapping[tuple[str, ...], Handler] = {}
+_CREATE_INDEX = (
+    "INDEX",
+    "UNIQUE INDEX",
+    "CLUSTERED INDEX",
+    "NONCLUSTERED INDEX",
+    "UNIQUE CLUSTERED INDEX",
+    "UNIQUE NONCLUSTERED INDEX",
+    "COLUMNSTORE INDEX",
+    "CLUSTERED COLUMNSTORE INDEX",
+    "NONCLUSTERED COLUMNSTORE INDEX",
+)
+
+HANDLERS: Mapping[str, Handler] = {
+    "CREATE TABLE": tables.create_table,
+    "ALTER TABLE": alter.alter_table,
+    "DROP TABLE": tables.drop_table,
+    "TRUNCATE TABLE": tables.truncate_table,
+    **{f"CREATE {words}": indexes.create_index for words in _CREATE_INDEX},
+    "ALTER INDEX": indexes.alter_index,
+    "DROP INDEX": indexes.drop_index,
+    "CREATE VIEW": modules.create_view,
+    "CREATE OR ALTER VIEW": modules.create_view,
+    "ALTER VIEW": modules.create_view,
+    "CREATE PROCEDURE": modules.create_procedure,
+    "CREATE OR ALTER PROCEDURE": modules.create_procedure,
+    "ALTER PROCEDURE": modules.create_procedure,
+    "CREATE PROC": modules.create_procedure,
+    "CREATE OR ALTER PROC": modules.create_procedure,
+    "ALTER PROC": modules.create_procedure,
+    "CREATE TRIGGER": modules.create_trigger,
+    "CREATE OR ALTER TRIGGER": modules.create_trigger,
+    "ALTER TRIGGER": modules.create_trigger,
+    "DROP VIEW": modules.drop_module,
+    "DROP PROCEDURE": modules.drop_module,
+    "DROP PROC": modules.drop_module,
+    "DROP TRIGGER": modules.drop_module,
+    "ENABLE TRIGGER": modules.switch_trigger,
+    "DISABLE TRIGGER": modules.switch_trigger,
+    "CREATE SCHEMA": databases.create_schema,
+    "ALTER SCHEMA": databases.alter_schema,
+    "DROP SCHEMA": databases.drop_schema,
+    "CREATE DATABASE": databases.create_database,
+    "ALTER DATABASE": databases.alter_database,
+    "DROP DATABASE": databases.drop_database,
+    "CREATE LOGIN": principals.create_login,
+    "ALTER LOGIN": principals.alter_login,
+    "DROP LOGIN": principals.drop_login,
+    "CREATE USER": principals.create_user,
+    "ALTER USER": principals.alter_user,
+    "DROP USER": principals.drop_user,
+    "CREATE ROLE": principals.create_role,
+    "ALTER ROLE": principals.alter_role,
+    "DROP ROLE": principals.drop_role,
+    "CREATE SERVER ROLE": principals.create_server_role,
+    "ALTER SERVER ROLE": principals.alter_server_role,
+    "DROP SERVER ROLE": principals.drop_server_role,
+    "ALTER AUTHORIZATION": principals.alter_authorization,
+    "GRANT": grants.change_permissions,
+    "DENY": grants.change_permissions,
+    "REVOKE": grants.change_permissions,
+}
 
 
 class Ddl:
@@ -30,19 +94,85 @@ class Ddl:
     def handles(first_word: str) -> bool:
         return first_word.upper() in FIRST_WORDS
 
-    def execute(self, text: str, context: DdlContext) -> None:
-        """Run one statement. Raises SqlError; messages for the client are in `context.information`."""
-        statement = Statement(self.connection, self.catalog, self.access, text, context)
-        handler = _handler(statement.read.tokens)
-        handler(statement)
+    def execute(self, text: str, context: DdlContext) -> DdlResult:
+        """Run one statement; a module's text is the whole batch. Raises SqlError."""
+        statement = self._statement(text, context)
+        _handler(statement.read.tokens)(statement)
+        return statement.result
+
+    def create_table_as(self, parts: Sequence[str], columns: Sequence[Column], context: DdlContext) -> TableInfo:
+        """The empty table of SELECT ... INTO."""
+        statement = self._statement("", context)
+        object_id = tables.table_from_columns(statement, tuple(parts), columns)
+        found = self.catalog.object(object_id)
+        assert isinstance(found, TableInfo)
+        return found
+
+    def describe_table(
+        self, name: str, body: str, relation: str, context: DdlContext | None = None
+    ) -> tuple[TableInfo, str]:
+        """The shape of a table variable or #temp table, and the statements that make it as pg_temp.<relation>.
+
+        `body` is the text from its opening to its closing parenthesis.
+        """
+        read = Reader(body)
+        inner = read.parenthesised()
+        compiler = Compiler(
+            self.catalog,
+            CompileContext(
+                context.principal.database if context else "tempdb", context.principal.database_id if context else 2
+            ),
+        )
+        local = tables.local_table(inner, f"pg_temp.{relation}", compiler)
+        info = TableInfo(0, "tempdb", "dbo", name, f"pg_temp.{relation}", local.columns, local.physical)
+        return info, ";\n".join(local.statements)
+
+    def rename(self, old: str, new: str, kind: str | None, context: DdlContext) -> DdlResult:
+        """sp_rename."""
+        statement = self._statement("", context)
+        properties.rename(statement, old, new, kind)
+        return statement.result
+
+    def extended_property(
+        self,
+        verb: str,
+        name: str,
+        value: str | None,
+        levels: tuple[tuple[str | None, str | None], tuple[str | None, str | None], tuple[str | None, str | None]],
+        context: DdlContext,
+    ) -> DdlResult:
+        """sp_addextendedproperty (verb ADD), sp_updateextendedproperty (UPDATE), sp_dropextendedproperty (DROP)."""
+        statement = self._statement("", context)
+        properties.extended_property(statement, verb, name, value, levels)
+        return statement.result
+
+    def refresh_view(self, name: str, context: DdlContext) -> DdlResult:
+        """sp_refreshview and sp_refreshsqlmodule."""
+        statement = self._statement("", context)
+        modules.refresh_view(statement, Reader(name).qualified())
+        return statement.result
+
+    def change_membership(self, role: str, member: str, *, add: bool, server: bool, context: DdlContext) -> DdlResult:
+        """sp_addrolemember, sp_droprolemember, sp_addsrvrolemember, sp_dropsrvrolemember."""
+        statement = self._statement("", context)
+        change = principals.change_server_membership if server else principals.change_membership
+        change(statement, role, member, add=add)
+        return statement.result
+
+    def _statement(self, text: str, context: DdlContext) -> Statement:
+        return Statement(self.connection, self.catalog, self.access, text, context)
 
 
 def _handler(tokens: list[Token]) -> Handler:
-    words = [token.value for token in tokens[:6] if token.kind == WORD]
-    for count in range(min(4, len(words)), 0, -1):
-        handler = HANDLERS.get(tuple(words[:count]))
+    words: list[str] = []
+    for token in tokens[:4]:
+        if token.kind != WORD:
+            break
+        words.append(token.value)
+    for count in range(len(words), 0, -1):
+        handler = HANDLERS.get(" ".join(words[:count]))
         if handler is not None:
             return handler
-    if not words or tokens[0].kind == END:
+    if tokens[0].kind == END:
         raise SqlError(102, "Incorrect syntax near ''.", severity=15)
-    raise unsupported("the statement " + " ".join(words[:3]))
+    raise unsupported("the statement " + " ".join(words[:3] or [tokens[0].value]))

@@ -344,3 +344,8 @@ begin
     execute format('select count(*) from data.t%s', table_id) into answer;
     return answer;
 end $$;
+
+create function meta.next_rowversion() returns trigger language plpgsql as $$
+begin
+    return jsonb_populate_record(new, jsonb_build_object(tg_argv[0], nextval('meta.rowversion')));
+end $$;

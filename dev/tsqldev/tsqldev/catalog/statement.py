@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ from tsqldev.catalog.access import Access, Principal
 from tsqldev.catalog.lookup import Catalog
 from tsqldev.catalog.tokens import Reader
 from tsqldev.compile.compiler import Compiler
+from tsqldev.compile.names import CompileContext
 from tsqldev.errors import SqlError
 
 Connection = psycopg.Connection[Any]
@@ -20,18 +20,22 @@ Connection = psycopg.Connection[Any]
 
 @dataclass(slots=True)
 class DdlContext:
-    """The session's side. `compiler` answers one for the current database; `in_transaction`: @@TRANCOUNT > 0.
-
-    `information` collects messages of severity 0 (number, text) for the client. `local_table` answers the id by which
-    the session knows a #temp table, or None.
-    """
+    """The session's side of one statement. `chain_owner` is the owner of the module that runs it, if one does."""
 
     principal: Principal
-    compiler: Callable[[], Compiler]
-    in_transaction: bool = False
+    default_schema: str = ""
+    transaction_count: int = 0
     quoted_identifier: bool = True
     ansi_nulls: bool = True
-    information: list[tuple[int, str]] = field(default_factory=list)
+    chain_owner: int | None = None
+
+
+@dataclass(slots=True)
+class DdlResult:
+    """Messages of severity 0 for the client (number, text), and a row count where the statement has one."""
+
+    infos: list[tuple[int, str]] = field(default_factory=list)
+    count: int | None = None
 
 
 class Statement:
@@ -44,11 +48,24 @@ class Statement:
         self.text = text
         self.context = context
         self.principal = context.principal
+        self.result = DdlResult()
         self.read = Reader(text, quoted_identifier=context.quoted_identifier)
 
     @property
     def database_id(self) -> int:
         return self.principal.database_id
+
+    def compiler(self, database: str = "") -> Compiler:
+        """A compiler for texts that belong to a database, whatever the session's variables are."""
+        return Compiler(
+            self.catalog,
+            CompileContext(
+                database or self.principal.database,
+                self.database_id if not database else self.database(database)[0],
+                self.context.default_schema or self.principal.default_schema,
+                quoted_identifier=self.context.quoted_identifier,
+            ),
+        )
 
     def run(self, query: str, *values: object) -> list[Any]:
         cursor = self.connection.cursor(row_factory=tuple_row).execute(query.encode(), values or None)
