@@ -1,0 +1,242 @@
+"""The order and the error words of a control transaction, against a scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GuardError,
+    LedgerTampered,
+    OutcomeUnknown,
+)
+from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.ledger.definition import structure_sha256
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
+from tests.support.ledger_records import SERVICE, sha
+from tests.support.scripted_connection import Results, ScriptedConnection
+
+SETTINGS = LedgerSettings(service_id=SERVICE)
+GUID = "11111111-2222-4333-8444-555555555555"
+AUDIT: Results = [
+    [(2, SERVICE)],
+    [(1, GUID, GUID, "2026-11-29T00:00:00", sha("checks"))],
+    [(GUID, GUID, "2026-11-29T00:00:00", 1)],
+    [(structure_sha256(SETTINGS),)],
+    [(sha("checks"),)],
+]
+
+
+class Server:
+    """A ledger server with one row, whose batches can be made to fail before or after they took effect."""
+
+    def __init__(self) -> None:
+        self.row: str | None = None
+        self.pending: str | None = None
+        self.transaction_id = 0
+        self.lock_result = 0
+        self.audit: Results = AUDIT
+        self.identity_change = False
+        self.fail: Callable[[str], Exception | None] = lambda step: None
+        self.connections: list[ScriptedConnection] = []
+
+    def connect(self) -> ScriptedConnection:
+        self._may_fail("connect")
+        connection = ScriptedConnection(self.answer)
+        self.connections.append(connection)
+        return connection
+
+    def _may_fail(self, step: str) -> None:
+        error = self.fail(step)
+        if error is not None:
+            raise error
+
+    def answer(self, batch: str, parameters: tuple[Any, ...]) -> Results:
+        if "sp_getapplock" in batch or "ISOLATION LEVEL SNAPSHOT" in batch:
+            self._may_fail("begin")
+            self.pending = None
+            self.transaction_id += 1
+            head: Results = [[(self.lock_result, 1, 1, self.transaction_id)]]
+            return [*head, *(self.audit if self.lock_result >= 0 else [])]
+        if "COMMIT TRANSACTION" in batch:
+            self._may_fail("before commit")
+            self.row, self.pending = self.pending or self.row, None
+            self._may_fail("after commit")
+            return [[(0,)]]
+        if batch.startswith("SELECT c.[line]"):
+            return [[("an unexpected line",)]]
+        if parameters == ("write",):
+            self._may_fail("write")
+            self.pending = "written"
+            return [[self._identity()]]
+        self._may_fail("read")
+        return [[(self.row,)], [self._identity()]]
+
+    def _identity(self) -> tuple[int, int, int]:
+        return (1, 1, self.transaction_id + (1 if self.identity_change else 0))
+
+
+def work(change: ControlTransaction) -> None:
+    change.run(("evidence_digests", ["write"]))
+
+
+def readback(change: ControlTransaction) -> str | None:
+    [[(row,)]] = change.run(("evidence_digests", ["read"]))
+    return row  # type: ignore[no-any-return]  # the scripted server answers text or None
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+
+def mutate(server: Server) -> str:
+    return ControlLedger(server.connect, SETTINGS).mutate("step", work, readback)
+
+
+def test_a_mutation_commits_once_and_is_read_back_on_another_connection() -> None:
+    server = Server()
+    assert mutate(server) == "written"
+    assert len(server.connections) == 2
+    assert all(connection.closed and connection.autocommit for connection in server.connections)
+    assert [sum("COMMIT TRANSACTION" in batch for batch in c.batches) for c in server.connections] == [1, 0]
+
+
+def test_an_answer_without_a_change_commits_nothing() -> None:
+    server = Server()
+    assert ControlLedger(server.connect, SETTINGS).mutate("step", lambda change: "already", readback) == "already"
+    assert not any("COMMIT TRANSACTION" in batch for batch in server.connections[0].batches)
+
+
+@pytest.mark.parametrize("step", ["connect", "begin", "write"])
+def test_before_the_commit_every_failure_means_that_nothing_was_changed(step: str) -> None:
+    server = Server()
+    server.fail = lambda found: OSError("connection reset") if found == step else None
+    with pytest.raises(ControlUnavailable) as refused:
+        mutate(server)
+    assert not refused.value.state_may_have_changed
+    assert server.row is None
+    assert all(connection.closed for connection in server.connections)
+
+
+def failing_once(step: str) -> Callable[[str], Exception | None]:
+    left = [OSError("connection reset")]
+    return lambda found: left.pop() if found == step and left else None
+
+
+def test_a_commit_whose_acknowledgement_is_lost_is_found_by_reading() -> None:
+    server = Server()
+    server.fail = failing_once("after commit")
+    assert mutate(server) == "written"
+    assert sum("COMMIT TRANSACTION" in batch for c in server.connections for batch in c.batches) == 1
+
+
+def test_a_commit_that_never_arrived_is_proven_absent_under_the_exclusive_lock() -> None:
+    server = Server()
+    server.fail = failing_once("before commit")
+    with pytest.raises(ControlUnavailable) as refused:
+        mutate(server)
+    assert refused.value.reason == "control_commit_lost"
+    assert server.row is None
+    assert "sp_getapplock" in server.connections[-1].batches[0]
+
+
+def test_a_commit_that_can_never_be_read_again_stays_unknown() -> None:
+    server = Server()
+    committed = False
+
+    def fail(step: str) -> Exception | None:
+        nonlocal committed
+        committed = committed or step == "after commit"
+        return OSError("connection reset") if committed else None
+
+    server.fail = fail
+    with pytest.raises(OutcomeUnknown) as refused:
+        mutate(server)
+    assert refused.value.reason == "control_operation_unknown"
+    assert refused.value.state_may_have_changed
+    assert refused.value.recovery_required
+    assert isinstance(refused.value.__cause__, OSError)
+
+
+def test_an_acknowledged_commit_that_nobody_sees_is_tampering() -> None:
+    server = Server()
+    with pytest.raises(LedgerTampered) as refused:
+        ControlLedger(server.connect, SETTINGS).mutate("step", work, lambda change: None)
+    assert refused.value.reason == "readback"
+
+
+def test_a_changed_transaction_identity_is_never_continued() -> None:
+    server = Server()
+    server.identity_change = True
+    with pytest.raises(ControlUnavailable) as refused:
+        mutate(server)
+    assert refused.value.reason == "transaction_identity"
+    assert server.row is None
+
+
+@pytest.mark.parametrize("result", [-1, -2, -3, -999])
+def test_a_lock_that_is_not_granted_is_a_return_code_and_not_an_error(result: int) -> None:
+    server = Server()
+    server.lock_result = result
+    with pytest.raises(ControlUnavailable) as refused:
+        mutate(server)
+    assert refused.value.reason == "control_lock"
+    assert refused.value.details == {"lock_result": result}
+
+
+def test_a_rule_of_the_ledger_itself_is_told_apart_from_a_lost_server() -> None:
+    server = Server()
+    server.fail = lambda step: RuntimeError("[SQL Server]DPONE_LEDGER: owner_immutable") if step == "write" else None
+    with pytest.raises(LedgerTampered) as refused:
+        mutate(server)
+    assert refused.value.reason == "refused_owner_immutable"
+
+
+def test_a_mistake_of_the_program_is_not_called_an_unavailable_server() -> None:
+    def mistaken(change: ControlTransaction) -> None:
+        raise KeyError("mistake")
+
+    server = Server()
+    with pytest.raises(KeyError):
+        ControlLedger(server.connect, SETTINGS).mutate("step", mistaken, readback)
+    assert server.connections[0].closed
+
+
+def changed(index: int, rows: list[tuple[Any, ...]]) -> Results:
+    return [*AUDIT[:index], rows, *AUDIT[index + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("audit", "error", "reason"),
+    [
+        ([], ConfigurationError, "ledger_absent"),
+        (changed(0, []), LedgerTampered, "authority"),
+        (changed(0, [(2, SERVICE), (2, SERVICE)]), LedgerTampered, "authority"),
+        (changed(0, [(1, SERVICE)]), ConfigurationError, "ledger_version"),
+        (changed(0, [(2, GUID)]), ConfigurationError, "ledger_service_id"),
+        (changed(1, []), LedgerTampered, "incarnation"),
+        (changed(1, [(2, *AUDIT[1][0][1:])]), ConfigurationError, "ledger_extension_version"),
+        (changed(2, [(None, None, "x", 1)]), ConfigurationError, "ledger_incarnation_visibility"),
+        (changed(2, []), ConfigurationError, "ledger_incarnation_visibility"),
+        (changed(2, [(SERVICE, GUID, "2026-11-29T00:00:00", 1)]), LedgerTampered, "incarnation"),
+        (changed(2, [(GUID, SERVICE, "2026-11-29T00:00:00", 1)]), LedgerTampered, "incarnation"),
+        (changed(2, [(GUID, GUID, "2026-11-30T00:00:00", 1)]), LedgerTampered, "incarnation"),
+        (changed(3, [(sha("other"),)]), LedgerTampered, "catalog"),
+        (changed(3, [(None,)]), LedgerTampered, "catalog"),
+        (changed(4, [(sha("other"),)]), LedgerTampered, "catalog_checks"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["mutate", "read"])
+def test_every_transaction_is_audited(kind: str, audit: Results, error: type[GuardError], reason: str) -> None:
+    server = Server()
+    server.audit = audit
+    ledger = ControlLedger(server.connect, SETTINGS)
+    with pytest.raises(error) as refused:
+        ledger.mutate("step", work, readback) if kind == "mutate" else ledger.read(readback)
+    assert refused.value.reason == reason
+    assert server.row is None
