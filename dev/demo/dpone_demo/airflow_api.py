@@ -62,16 +62,10 @@ class AirflowApi:
             time.sleep(1)
         return state
 
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        return self._list(f"/api/v2/dags/{dag_id}/dagRuns", "dag_runs")
-
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        return self._list(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", "task_instances")
-
-    def _list(self, path: str, member: str) -> list[dict[str, Any]]:
-        answer = self._client.get(path, params={"limit": 100})
+        answer = self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", params={"limit": 100})
         self._check(answer)
-        found: list[dict[str, Any]] = answer.json()[member]
+        found: list[dict[str, Any]] = answer.json()["task_instances"]
         return found
 
     @staticmethod

@@ -91,26 +91,25 @@ class Campaign:
         api.trigger(PARENT, self._run_id, {})
         killer = DbtKiller(self._root)
         state = api.wait_for_run(PARENT, self._run_id, timeout=900, each=killer if chaos else _nothing)
-        runs = self._coordinates(api)
-        self._write("airflow.json", {"parent": {"run_id": self._run_id, "state": state}, "task_instances": runs})
+        instances = self._task_instances(api)
+        self._write("airflow.json", {"parent": {"run_id": self._run_id, "state": state}, "task_instances": instances})
         if chaos and killer.killed is None:
             raise TimeoutError("dbt was never seen running, so nothing was killed: the chaos run proves nothing")
         return [
             [ti["dag_id"], ti["dag_run_id"], ti["task_id"], ti["map_index"], number]
-            for ti in runs
+            for ti in instances
             if ti["operator"] in GUARDED
             for number in range(1, ti["try_number"] + 1)
         ]
 
-    def _coordinates(self, api: AirflowApi) -> list[dict[str, Any]]:
-        """The task instances of the constituents' newest runs: those that the parent of this run triggered."""
+    def _task_instances(self, api: AirflowApi) -> list[dict[str, Any]]:
+        """The constituents' task instances: the parent gives its own run id to the runs that it triggers."""
         names = ("operator", "dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
-        found = []
-        for dag_id in CONSTITUENTS:
-            newest = max(api.runs(dag_id), key=lambda run: str(run["queued_at"]))
-            for instance in api.task_instances(dag_id, newest["dag_run_id"]):
-                found.append({name: instance[name] for name in names})
-        return found
+        return [
+            {name: instance[name] for name in names}
+            for dag_id in CONSTITUENTS
+            for instance in api.task_instances(dag_id, self._run_id)
+        ]
 
     def _reconcile(self, tries: list[list[Any]]) -> bool:
         addresses = {**provisioning.reconciler_addresses(self._stack), "expected_tries": tries}

@@ -206,6 +206,7 @@ def _sql_server(stack: Stack, services: GuardServices) -> None:
     with _as_dba(stack, CONTROL, autocommit=True) as connection:
         drain(connection, _SQL.text("user", login=quote_mssql(CONTROLLER)))
         _run_script(connection, install.controller_grants(services.ledger, CONTROLLER))
+    with _as_dba(stack, CONTROL, autocommit=True) as connection:
         logon_gate.apply(connection, services.ledger, CONTROL)
     target = TargetDatabase(
         database=WAREHOUSE,
