@@ -1,0 +1,71 @@
+"""What a target database must still be when a login is issued into it: dedicated, and owned by the controller.
+
+Each violation has a fixed reason ``login_database_policy_<name>``; the names are those of ``sql/database_policy.sql``.
+A reason explains a refusal and never relaxes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.principal import SID_TAG
+from airflow_provider_dpone.drivers import Connect, Cursor, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.ledger.enroll import observe_mssql
+
+_SQL = load_sql("airflow_provider_dpone.gates", "sql/database_policy.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnrolledDatabase:
+    """One enrollment of the ledger, as the gate reads it."""
+
+    guard_id: str
+    name: str
+    database_id: int
+    database_guid: str
+    create_token: str
+    writer_role: str
+
+
+def require_same_incarnation(connect: Connect, database: EnrolledDatabase) -> None:
+    """The database behind the name must be the enrolled one: same id, same guid, same creation."""
+    seen = observe_mssql(connect, database.name)
+    if (seen.database_id, seen.database_guid, seen.create_token) != (
+        database.database_id,
+        database.database_guid,
+        database.create_token,
+    ):
+        raise _refused("identity", [database.name], "it was dropped, restored or replaced since its enrollment.")
+
+
+def require_policy(cursor: Cursor, settings: LedgerSettings, control_database: str, database: EnrolledDatabase) -> None:
+    """Refuse to issue into a database that is no longer dedicated. Asks inside the caller's transaction."""
+    results = read_all(
+        cursor,
+        _SQL.text(
+            "violations",
+            database=quote_mssql(database.name),
+            control=quote_mssql(settings.control_schema),
+            control_database=quote_mssql(control_database),
+            tag="0x" + SID_TAG.hex().upper(),
+        ),
+        database.guard_id,
+        database.name,
+        database.writer_role,
+    )
+    violations = [(str(reason), str(named)) for reason, named in results[-1]]
+    if violations:
+        first = violations[0][0]
+        named = [f"{reason}: {name}" for reason, name in violations]
+        raise _refused(first, named, "the policy of a dedicated target database does not hold.")
+
+
+def _refused(reason: str, named: list[str], why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"login_database_policy_{reason}",
+        happened=f"{'; '.join(named)}: {why}",
+        not_done="no login was created.",
+        check="the database against the script of `dponectl target render`.",
+    )

@@ -1,0 +1,41 @@
+-- name: reader
+-- The disabled account as which the LOGON trigger reads the gate rows. Nobody knows its password.
+USE [master];
+GO
+CREATE LOGIN {{reader}} WITH PASSWORD = {{hash}} HASHED, CHECK_EXPIRATION = OFF, CHECK_POLICY = OFF;
+GO
+ALTER LOGIN {{reader}} DISABLE;
+GO
+USE {{database}};
+GO
+CREATE USER {{reader}} FOR LOGIN {{reader}};
+GO
+GRANT SELECT ON OBJECT::{{control}}.[composition_login_gates] TO {{reader}};
+GO
+USE [master];
+GO
+
+-- name: trigger
+-- Refuses a login of ours unless its gate is READY; every other login passes before anything is read that could fail.
+CREATE TRIGGER {{trigger}} ON ALL SERVER WITH EXECUTE AS {{reader_text}} FOR LOGON
+AS
+BEGIN
+    DECLARE @sid varbinary(85) = SUSER_SID(ORIGINAL_LOGIN());
+    IF @sid IS NULL OR DATALENGTH(@sid) <> 16 OR SUBSTRING(@sid, 1, 6) <> {{tag}}
+        RETURN;
+    IF NOT EXISTS (
+        SELECT 1
+        FROM {{database}}.{{control}}.[composition_login_gates] WITH (HOLDLOCK, ROWLOCK)
+        WHERE [login_sid] = @sid AND [login_name] = ORIGINAL_LOGIN() AND [gate_state] = 'READY'
+    )
+        ROLLBACK TRANSACTION;
+END;
+
+-- name: installed
+-- The trigger as the server has it: text, state, the account it runs as, and the event it fires for.
+SELECT m.[definition], t.[is_disabled], p.[name], p.[is_disabled], e.[type_desc]
+FROM sys.server_triggers AS t
+INNER JOIN sys.server_sql_modules AS m ON m.[object_id] = t.[object_id]
+INNER JOIN sys.server_trigger_events AS e ON e.[object_id] = t.[object_id]
+LEFT JOIN sys.server_principals AS p ON p.[principal_id] = m.[execute_as_principal_id]
+WHERE t.[name] = ?;
