@@ -169,7 +169,7 @@ class TableBuilder:
     def taken(self, name: str) -> None:
         """Raises 2714 where the schema has an object of that name."""
         if self.statement.one(
-            "select from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)",
+            "select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)",
             self.database_id,
             self.schema_id,
             name,
@@ -258,9 +258,9 @@ class TableBuilder:
     def add_key(self, spec: KeySpec) -> int:
         """A PRIMARY KEY, a UNIQUE constraint or an index. Answers its index id."""
         st = self.statement
-        has_clustered = bool(st.one("select from meta.indexes where object_id = %s and index_id = 1", self.object_id))
+        has_clustered = bool(st.one("select 1 from meta.indexes where object_id = %s and index_id = 1", self.object_id))
         clustered = spec.clustered if spec.clustered is not None else spec.primary and not has_clustered
-        if spec.primary and st.one("select from meta.indexes where object_id = %s and is_primary_key", self.object_id):
+        if spec.primary and st.one("select 1 from meta.indexes where object_id = %s and is_primary_key", self.object_id):
             raise SqlError(1779, f"Table '{self.name}' already has a primary key defined on it.")
         if clustered and has_clustered:
             other = st.value("select name from meta.indexes where object_id = %s and index_id = 1", self.object_id)
@@ -291,7 +291,7 @@ class TableBuilder:
             object_id = self.constraint_object("PK" if spec.primary else "UQ", spec.name, prefix)
             name = st.value("select name from meta.objects where object_id = %s", object_id)
         assert name is not None
-        if st.one("select from meta.indexes where object_id = %s and key = meta.fold(%s)", self.object_id, name):
+        if st.one("select 1 from meta.indexes where object_id = %s and key = meta.fold(%s)", self.object_id, name):
             raise SqlError(
                 1913,
                 f"The operation failed because an index or statistics with name '{name}' already exists on table"
@@ -399,7 +399,7 @@ class TableBuilder:
         index_id = st.value(
             "select i.index_id from meta.indexes i where i.object_id = %s and i.is_unique and i.filter_definition is null"
             " and (select array_agg(k.column_id order by k.column_id) from meta.index_columns k where"
-            " k.object_id = i.object_id and k.index_id = i.index_id and k.key_ordinal > 0) = %s"
+            " k.object_id = i.object_id and k.index_id = i.index_id and k.key_ordinal > 0) = %s::int[]"
             " order by not i.is_primary_key, i.index_id limit 1",
             target.object_id,
             sorted(column.column_id for column in referenced),

@@ -24,7 +24,7 @@ def create_database(st: Statement) -> None:
         raise SqlError(226, "CREATE DATABASE statement not allowed within multi-statement transaction.")
     if not st.holds("SERVER", 0, "CREATE ANY DATABASE"):
         raise permission_denied("CREATE DATABASE", "master")
-    if st.one("select from meta.databases where key = meta.fold(%s)", name):
+    if st.one("select 1 from meta.databases where key = meta.fold(%s)", name):
         raise SqlError(1801, f"Database '{name}' already exists. Choose a different database name.", state=3)
     number = st.value("select greatest(max(database_id), 4) + 1 from meta.databases")
     sid = st.value("select sid from meta.logins where principal_id = %s", st.principal.login_id)
@@ -110,7 +110,7 @@ def alter_database(st: Statement) -> None:
     if read.take("MODIFY", "NAME", "="):
         new = read.name()
         read.end()
-        if st.one("select from meta.databases where key = meta.fold(%s) and database_id <> %s", new, database_id):
+        if st.one("select 1 from meta.databases where key = meta.fold(%s) and database_id <> %s", new, database_id):
             raise SqlError(1801, f"Database '{new}' already exists. Choose a different database name.", state=3)
         st.run("update meta.databases set name = %s where database_id = %s", new, database_id)
     elif read.take("COLLATE"):
@@ -213,7 +213,7 @@ def create_schema(st: Statement) -> None:
         )
         if owner is None or not may_give_to(st, owner):
             raise no_permission("find user", owner_name)
-    if st.one("select from meta.schemas where database_id = %s and key = meta.fold(%s)", st.database_id, name):
+    if st.one("select 1 from meta.schemas where database_id = %s and key = meta.fold(%s)", st.database_id, name):
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", state=3)
     st.run(
         "insert into meta.schemas (database_id, schema_id, name, principal_id) select %s,"
@@ -287,7 +287,7 @@ def alter_schema(st: Statement) -> None:
         raise no_permission("find object", parts[-1])
     if not st.holds("SCHEMA", schema_id, "ALTER"):
         raise no_permission("alter schema", parts[-1])
-    if st.one("select from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)", st.database_id, schema_id, found.name):  # fmt: skip
+    if st.one("select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)", st.database_id, schema_id, found.name):  # fmt: skip
         raise SqlError(15530, f'The object with name "{found.name}" already exists.')
     st.run(
         "update meta.objects set schema_id = %s, modify_date = meta.now() where object_id = %s or parent_object_id = %s",

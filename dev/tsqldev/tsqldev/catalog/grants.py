@@ -161,7 +161,7 @@ def _may_pass_on(st: Statement, on: _Securable, permission: str) -> bool:
     )
     return bool(
         st.one(
-            "select from meta.permissions where database_id = %s and class = %s and major_id = %s and permission = %s"
+            "select 1 from meta.permissions where database_id = %s and class = %s and major_id = %s and permission = %s"
             " and state = 'W' and grantee = any (%s)",
             *(0 if on.server else st.database_id, CLASS_ID[on.class_desc], on.major_id, permission),
             [row[0] for row in tokens],
@@ -210,7 +210,7 @@ def _apply(
     database_id = 0 if on.server else st.database_id
     key = (database_id, CLASS_ID[on.class_desc], on.major_id, grantee, permission)
     where = "database_id = %s and class = %s and major_id = %s and minor_id = 0 and grantee = %s and permission = %s"
-    passed_on = st.one(f"select from meta.permissions where {where} and state = 'W'", *key)
+    passed_on = st.one(f"select 1 from meta.permissions where {where} and state = 'W'", *key)
     if (verb == "DENY" or (verb == "REVOKE" and passed_on)) and passed_on and not cascade:
         raise SqlError(4611, "To revoke or deny grantable privileges, specify the CASCADE option.")
     if cascade and passed_on:

@@ -78,7 +78,7 @@ def create_login(st: Statement) -> None:
         raise SqlError(15247, _REFUSED)
     if "\\" in name:
         raise SqlError(15006, f"'{name}' is not a valid name because it contains invalid characters.")
-    if st.one("select from meta.logins where key = meta.fold(%s)", name):
+    if st.one("select 1 from meta.logins where key = meta.fold(%s)", name):
         raise SqlError(15025, f"The server principal '{name}' already exists.")
     if clear is not None and policy and not meets_policy(clear, name):
         raise SqlError(
@@ -90,7 +90,7 @@ def create_login(st: Statement) -> None:
     if sid and len(sid) != 16:
         raise SqlError(15419, "Supplied parameter sid should be binary(16).")
     sid = sid or secrets.token_bytes(16)
-    if st.one("select from meta.logins where sid = %s", sid):
+    if st.one("select 1 from meta.logins where sid = %s", sid):
         raise SqlError(15433, "Supplied parameter sid is in use.")
     login_id = st.value(
         "select greatest(max(principal_id), 266) + 1 from meta.logins where type = 'S' or principal_id > 256"
@@ -178,7 +178,7 @@ def alter_login(st: Statement) -> None:
             " because it is not complex enough."
         )  # fmt: skip
     for column, value in changes:
-        if column == "name" and st.one("select from meta.logins where key = meta.fold(%s) and principal_id <> %s", value, login_id):  # fmt: skip
+        if column == "name" and st.one("select 1 from meta.logins where key = meta.fold(%s) and principal_id <> %s", value, login_id):  # fmt: skip
             raise SqlError(15025, f"The server principal '{value}' already exists.")
         st.run(
             f"update meta.logins set {column} = %s, modify_date = meta.now() where principal_id = %s", value, login_id
@@ -199,10 +199,10 @@ def drop_login(st: Statement) -> None:
     if owned is not None:
         raise SqlError(15174, f"Login '{stored}' owns one or more database(s). Change the owner of the database(s) before dropping the login.")  # fmt: skip
     if st.one(
-        "select from meta.permissions where database_id = 0 and grantor = %s and grantee <> %s", login_id, login_id
+        "select 1 from meta.permissions where database_id = 0 and grantor = %s and grantee <> %s", login_id, login_id
     ):
         raise SqlError(15173, f"Server principal '{stored}' has granted one or more permission(s). Revoke the permission(s) before dropping the server principal.")  # fmt: skip
-    if st.one("select from meta.logins where owning_principal_id = %s", login_id):
+    if st.one("select 1 from meta.logins where owning_principal_id = %s", login_id):
         raise SqlError(15141, "The server principal owns a server role and cannot be dropped.")
     st.run("delete from meta.permissions where database_id = 0 and (grantee = %s or (class = 101 and major_id = %s))", login_id, login_id)  # fmt: skip
     st.run("delete from meta.role_members where database_id = 0 and member_id = %s", login_id)
@@ -252,7 +252,7 @@ def create_user(st: Statement) -> None:
         )
         if other is not None:
             raise SqlError(15063, "The login already has an account under a different user name.")
-        if st.one("select from meta.databases where database_id = %s and owner_sid = %s", st.database_id, sid):
+        if st.one("select 1 from meta.databases where database_id = %s and owner_sid = %s", st.database_id, sid):
             raise SqlError(15063, "The login already has an account under a different user name.")
     user_id = _new_principal(st, name)
     st.run(
@@ -266,7 +266,7 @@ def create_user(st: Statement) -> None:
 
 
 def _new_principal(st: Statement, name: str) -> int:
-    if st.one("select from meta.principals where database_id = %s and key = meta.fold(%s)", st.database_id, name):
+    if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s)", st.database_id, name):
         raise SqlError(15023, f"User, group, or role '{name}' already exists in the current database.")
     return int(
         st.value(
@@ -298,7 +298,7 @@ def alter_user(st: Statement) -> None:
         read.expect("=")
         if option == "NAME":
             new = read.name()
-            if st.one("select from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, user_id):  # fmt: skip
+            if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, user_id):  # fmt: skip
                 raise SqlError(15023, f"User, group, or role '{new}' already exists in the current database.")
             _set(st, user_id, "name", new)
         elif option == "DEFAULT_SCHEMA":
@@ -337,25 +337,25 @@ def _drop_principal(st: Statement, word: str, kind: str) -> None:
     quietly = read.take("IF", "EXISTS")
     name = read.name()
     read.end()
-    here = "select from meta.principals where database_id = %s and key = meta.fold(%s) and type = %s"
+    here = "select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and type = %s"
     if quietly and not st.one(here, st.database_id, name, kind):
         return
     principal_id, stored = _principal(st, "drop", name, kind)
     if principal_id <= 4 or principal_id >= 16384:
         raise SqlError(15150, f"Cannot drop the {word.lower()} '{stored}'.")
-    if st.one("select from meta.schemas where database_id = %s and principal_id = %s", st.database_id, principal_id):
+    if st.one("select 1 from meta.schemas where database_id = %s and principal_id = %s", st.database_id, principal_id):
         raise SqlError(15138, "The database principal owns a schema in the database, and cannot be dropped.")
-    if st.one("select from meta.objects where database_id = %s and principal_id = %s", st.database_id, principal_id):
+    if st.one("select 1 from meta.objects where database_id = %s and principal_id = %s", st.database_id, principal_id):
         raise SqlError(15183, "The database principal owns objects in the database and cannot be dropped.")
     if st.one(
-        "select from meta.principals where database_id = %s and owning_principal_id = %s", st.database_id, principal_id
+        "select 1 from meta.principals where database_id = %s and owning_principal_id = %s", st.database_id, principal_id
     ):
         raise SqlError(15421, "The database principal owns a database role and cannot be dropped.")
     if kind == "R" and st.one(
-        "select from meta.role_members where database_id = %s and role_id = %s", st.database_id, principal_id
+        "select 1 from meta.role_members where database_id = %s and role_id = %s", st.database_id, principal_id
     ):
         raise SqlError(15144, "The role has members. It must be empty before it can be dropped.")
-    if st.one("select from meta.permissions where database_id = %s and grantor = %s and grantee <> %s", st.database_id, principal_id, principal_id):  # fmt: skip
+    if st.one("select 1 from meta.permissions where database_id = %s and grantor = %s and grantee <> %s", st.database_id, principal_id, principal_id):  # fmt: skip
         raise SqlError(15284, "The database principal has granted or denied permissions to objects in the database and cannot be dropped.")  # fmt: skip
     st.run("delete from meta.permissions where database_id = %s and (grantee = %s or (class = 4 and major_id = %s))", st.database_id, principal_id, principal_id)  # fmt: skip
     st.run(
@@ -401,7 +401,7 @@ def alter_role(st: Statement) -> None:
         role_id, _ = _principal(st, "alter", name, "R")
         new = read.name()
         read.end()
-        if st.one("select from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, role_id):  # fmt: skip
+        if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, role_id):  # fmt: skip
             raise SqlError(15023, f"User, group, or role '{new}' already exists in the current database.")
         _set(st, role_id, "name", new)
     else:
@@ -462,7 +462,7 @@ def create_server_role(st: Statement) -> None:
     read.end()
     if not st.holds("SERVER", 0, "CREATE SERVER ROLE"):
         raise SqlError(15247, _REFUSED)
-    if st.one("select from meta.logins where key = meta.fold(%s)", name):
+    if st.one("select 1 from meta.logins where key = meta.fold(%s)", name):
         raise SqlError(15025, f"The server principal '{name}' already exists.")
     st.run(
         "insert into meta.logins (principal_id, name, type, sid, owning_principal_id) select"
@@ -512,12 +512,12 @@ def drop_server_role(st: Statement) -> None:
     quietly = read.take("IF", "EXISTS")
     name = read.name()
     read.end()
-    if quietly and not st.one("select from meta.logins where key = meta.fold(%s) and type = 'R'", name):
+    if quietly and not st.one("select 1 from meta.logins where key = meta.fold(%s) and type = 'R'", name):
         return
     role_id, stored = _login(st, "drop", name, "R")
     if role_id <= 10:
         raise SqlError(15150, f"Cannot drop the server role '{stored}'.")
-    if st.one("select from meta.role_members where database_id = 0 and role_id = %s", role_id):
+    if st.one("select 1 from meta.role_members where database_id = 0 and role_id = %s", role_id):
         raise SqlError(15144, "The role has members. It must be empty before it can be dropped.")
     st.run("delete from meta.permissions where database_id = 0 and grantee = %s", role_id)
     st.run("delete from meta.role_members where database_id = 0 and member_id = %s", role_id)
@@ -590,7 +590,7 @@ def _database_owner(st: Statement, database: str, login: str | None) -> None:
         raise no_permission("find principal" if may else "find database", str(login) if may else database)
     if row[0] != caller and not st.holds("LOGIN", row[0], "IMPERSONATE"):
         raise no_permission("find principal", str(login))
-    if st.one("select from meta.principals where database_id = %s and sid = %s and principal_id <> 1 and type = 'S'", database_id, row[1]):  # fmt: skip
+    if st.one("select 1 from meta.principals where database_id = %s and sid = %s and principal_id <> 1 and type = 'S'", database_id, row[1]):  # fmt: skip
         raise SqlError(15110, "The proposed new database owner is already a user or aliased in the database.")
     st.run("update meta.databases set owner_sid = %s where database_id = %s", row[1], database_id)
     st.run("update meta.principals set sid = %s where database_id = %s and principal_id = 1", row[1], database_id)

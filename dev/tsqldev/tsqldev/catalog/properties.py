@@ -60,7 +60,7 @@ def _rename_object(st: Statement, parts: tuple[str, ...], new: str) -> None:
         raise _ambiguous("OBJECT", shown)
     _require_alter(st, found, "OBJECT", shown)
     if st.one(
-        "select from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s) and object_id <> %s",
+        "select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s) and object_id <> %s",
         *(found.database_id, found.schema_id, new, found.object_id),
     ):
         raise SqlError(15335, f"Error: The new name '{new}' is already in use as a object name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
@@ -83,7 +83,7 @@ def _rename_column(st: Statement, parts: tuple[str, ...], new: str) -> None:
         raise _ambiguous("COLUMN", shown)
     _require_alter(st, found, "COLUMN", shown)
     if st.one(
-        "select from meta.columns where object_id = %s and key = meta.fold(%s) and column_id <> %s",
+        "select 1 from meta.columns where object_id = %s and key = meta.fold(%s) and column_id <> %s",
         *(found.object_id, new, row[0]),
     ):
         raise SqlError(15335, f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
@@ -108,7 +108,7 @@ def _rename_index(st: Statement, parts: tuple[str, ...], new: str) -> None:
         raise _ambiguous("INDEX", shown)
     _require_alter(st, found, "INDEX", shown)
     if st.one(
-        "select from meta.indexes where object_id = %s and key = meta.fold(%s) and index_id <> %s",
+        "select 1 from meta.indexes where object_id = %s and key = meta.fold(%s) and index_id <> %s",
         *(found.object_id, new, row[0]),
     ):
         raise SqlError(15335, f"Error: The new name '{new}' is already in use as a INDEX name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
@@ -135,7 +135,7 @@ def extended_property(
     class_id, major_id, minor_id, shown = _securable(st, levels)
     key = (st.database_id, class_id, major_id, minor_id, name)
     where = "database_id = %s and class = %s and major_id = %s and minor_id = %s and key = meta.fold(%s)"
-    exists = st.one(f"select from meta.extended_properties where {where}", *key)
+    exists = st.one(f"select 1 from meta.extended_properties where {where}", *key)
     if verb == "ADD":
         if exists:
             raise SqlError(15233, f"Property cannot be added. Property '{name}' already exists for '{shown}'.")

@@ -164,7 +164,7 @@ def drop_table(st: Statement) -> None:
         if not may_drop(st, found):
             raise SqlError(3701, f"Cannot drop the table '{shown}', because it does not exist or you do not have permission.", severity=14, state=20)  # fmt: skip
         if st.one(
-            "select from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s",
+            "select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s",
             found.object_id,
             found.object_id,
         ):
@@ -213,7 +213,7 @@ def truncate_table(st: Statement) -> None:
         raise SqlError(
             4701, f'Cannot find the object "{parts[-1]}" because it does not exist or you do not have permissions.'
         )
-    if st.one("select from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s", found.object_id, found.object_id):  # fmt: skip
+    if st.one("select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s", found.object_id, found.object_id):  # fmt: skip
         raise SqlError(4712, f"Cannot truncate table '{'.'.join(parts)}' because it is being referenced by a FOREIGN KEY constraint.")  # fmt: skip
     st.run(f"truncate table {found.relation} restart identity cascade")
 
