@@ -39,9 +39,8 @@ def show(context: click.Context, attempt_sha256: str) -> None:
     click.echo(_line(operation))
     for principal in operation.principals:
         click.echo(f"    principal {principal.purpose:8} {principal.connector:10} {principal.name}")
-    for kind, digests in operation.proofs.items():
-        for digest in digests:
-            click.echo(f"    proof     {kind:12} {digest}")
+    for proof in operation.proofs:
+        click.echo(f"    proof     {proof.kind:12} {proof.sha256}")
     for entry in store.evidence_history(attempt_sha256):
         click.echo(f"    evidence  {entry.kind:12} {entry.sha256}")
         click.echo(json.dumps(entry.document, indent=2, ensure_ascii=False, default=str))

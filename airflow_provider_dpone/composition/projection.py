@@ -9,6 +9,7 @@ The ledger decides: a task whose projection is stale is refused at admission. Th
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def workload_of(
     )
 
 
-def _write(path: Path, document: dict[str, object]) -> None:
+def _write(path: Path, document: Mapping[str, object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     with open(new, "wb") as file:

@@ -24,7 +24,7 @@ from airflow_provider_dpone.composition.release import Release
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
-from airflow_provider_dpone.contracts.principal import Connector, Coordinates
+from airflow_provider_dpone.contracts.principal import Coordinates
 from airflow_provider_dpone.drivers import Connect, Connection
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
@@ -160,7 +160,7 @@ def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
 
 def gates_for(services: GuardServices) -> Gates:
     """The gates of every configured engine, by connector. No connection is made, except to ask ClickHouse its id."""
-    gates: dict[Connector, WriterGate] = {
+    gates: dict[str, WriterGate] = {
         "mssql": MsSqlLoginGate(
             LoginGateStore(services.control, services.ledger), services.control, settings=services.ledger
         )

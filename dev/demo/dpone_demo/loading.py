@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -80,7 +80,7 @@ def load_postgres(conninfo: str, reader: str) -> dict[str, int]:
             name = quote_postgres("public", table)
             _execute(connection, f"DROP TABLE IF EXISTS {name}")
             _execute(connection, f"CREATE TABLE {name} ({_columns(TABLES[table], 'postgres')})")
-            with connection.cursor().copy(cast("LiteralString", f"COPY {name} FROM STDIN")) as copy:
+            with connection.cursor().copy(f"COPY {name} FROM STDIN".encode()) as copy:
                 count = 0
                 for row in rows(table):
                     copy.write_row(row)
@@ -98,4 +98,4 @@ def _columns(fields: Sequence[Field], engine: str) -> str:
 
 
 def _execute(connection: psycopg.Connection[Any], statement: str) -> None:
-    connection.execute(cast("LiteralString", statement))
+    connection.execute(statement.encode())

@@ -20,7 +20,6 @@ from dpone_reconcile.checks import Check
 from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
 from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
 
-
 _COLUMNS = (
     *("workload", "run / task", "try", "map", "attempt", "epochs", "principals", "gate", "quiescent", "outcome"),
     *("rows", "bytes"),

@@ -20,7 +20,7 @@ class SqlServer:
     """One login on one instance, through FreeTDS."""
 
     def __init__(self, *, host: str, port: int, user: str, password: str, database: str) -> None:
-        self._connection = pymssql.connect(
+        self._connection: Any = pymssql.connect(
             server=host,
             port=str(port),
             user=user,
