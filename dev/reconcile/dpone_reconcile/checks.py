@@ -54,8 +54,8 @@ def reference_tables(postgres: Postgres, warehouse: SqlServer) -> Iterator[Check
 
 def marts(warehouse: SqlServer) -> Iterator[Check]:
     """What dbt built against what the raw rows say, computed here."""
-    planes = dict(warehouse.rows("SELECT tailnum, year FROM raw.planes"))
-    airlines = dict(warehouse.rows("SELECT carrier, name FROM raw.airlines"))
+    planes: dict[str, int | None] = dict(warehouse.rows("SELECT tailnum, year FROM raw.planes"))
+    airlines: dict[str, str] = dict(warehouse.rows("SELECT carrier, name FROM raw.airlines"))
     weather = {
         (origin, hour): (wind, visib)
         for origin, hour, wind, visib in warehouse.rows("SELECT origin, time_hour, wind_speed, visib FROM raw.weather")
@@ -82,7 +82,7 @@ def published(warehouse: SqlServer, clickhouse: ClickHouse, database: str) -> It
 def _types(warehouse: SqlServer, clickhouse: ClickHouse, table: str, database: str, target: str) -> Check:
     declared = {name: _type(row) for name, *row in warehouse.rows(_COLUMNS, ("marts", table))}
     query = f"SELECT name, type FROM system.columns WHERE database = '{database}' AND table = '{target}'"
-    found = dict(clickhouse.rows(query))
+    found: dict[str, str] = dict(clickhouse.rows(query))
     wrong = [
         f"{name}: {declared.get(name)} / {found.get(name)}"
         for name, (mssql, other) in PUBLISHED_TYPES.items()
