@@ -210,7 +210,8 @@ class Backend:
         for result in results:
             if result.status == _FAILED:
                 raise _failure(result)
-        return results[-1]
+        last: pq.abc.PGresult = results[-1]
+        return last
 
     def _drain(self) -> None:
         while self.connection.wait(generators.fetch(self._pg)) is not None:

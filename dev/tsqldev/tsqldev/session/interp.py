@@ -42,7 +42,7 @@ _QUERIES = frozenset({"SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
 class Interpreter:
     def __init__(self, session: SqlSession) -> None:
-        self.session = session
+        self.session: SqlSession = session
         self.frames: list[Frame] = []
 
     @property
@@ -286,10 +286,10 @@ class Interpreter:
             identity_insert=session.identity_insert,
             depth=sum(1 for other in self.frames if other.scope is Scope.TRIGGER),
             rowcount=session.settings.rowcount,
-            suspended=self.suspended(),
+            running_triggers=self.running_triggers(),
         )
 
-    def suspended(self) -> frozenset[int]:
+    def running_triggers(self) -> frozenset[int]:
         return frozenset(
             frame.module.object_id for frame in self.frames if frame.scope is Scope.TRIGGER and frame.module is not None
         )

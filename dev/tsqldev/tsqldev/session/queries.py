@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
@@ -121,7 +122,7 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
         if compiled.count_in_result:
             raise unsupported("OUTPUT rows of this statement")
         width = len(compiled.columns)
-        _note_identity(interp, compiled, rows)
+        _note_identity(interp, compiled, count)
         session.sink.columns(compiled.columns)
         session.sink.rows([row[:width] for row in rows])
         return count
@@ -133,16 +134,16 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
         return len(rows)
     if compiled.count_in_result:
         count = int(rows[0][-1]) if rows else 0
-    _note_identity(interp, compiled, rows)
+    _note_identity(interp, compiled, count)
     return count
 
 
-def _note_identity(interp: Interpreter, compiled: Compiled, rows: Sequence[Row]) -> None:
-    if compiled.identity_column is None:
+def _note_identity(interp: Interpreter, compiled: Compiled, count: int) -> None:
+    """SCOPE_IDENTITY() and @@IDENTITY after rows with an identity column came in."""
+    if compiled.identity_column is None or not count or any(fired.trigger.instead_of for fired in compiled.fires):
         return
-    found = interp.session.backend.run("select lastval()")[0] if rows or compiled.kind == "INSERT" else []
-    if found:
-        interp.frame.scope_identity = interp.session.last_identity = found[0][0]
+    found, _ = interp.session.backend.run("select lastval()")
+    interp.frame.scope_identity = interp.session.last_identity = Decimal(found[0][0])
 
 
 def _send_stream(interp: Interpreter, columns: Sequence[Column], rows: Iterator[Row]) -> int:

@@ -24,6 +24,10 @@ def of(interp: Interpreter, name: str) -> object:
         if key not in interp.frame.values:
             raise SqlError(137, f'Must declare the scalar variable "{name}".', severity=15, state=2)
         return interp.frame.values[key]
+    if name == "rows:applocks":
+        return _applocks(interp)
+    if name == "rows:session_context":
+        return json.dumps({key: value for key, (value, _) in interp.session.session_context.items()})
     if name.startswith("rows:"):
         return json.dumps(dmvs.rows(interp, name[5:].rpartition(".")[2].lower()))
     key = name.upper().replace(" ", "")
@@ -82,7 +86,7 @@ def _procid(interp: Interpreter) -> object:
     return 0
 
 
-def _applocks(interp: Interpreter) -> object:
+def _applocks(interp: Interpreter) -> str:
     session = interp.session
     return json.dumps(
         [
@@ -99,10 +103,6 @@ def _applocks(interp: Interpreter) -> object:
             if lock.status == "GRANT"
         ]
     )
-
-
-def _session_context(interp: Interpreter) -> object:
-    return json.dumps({key: value for key, (value, _) in interp.session.session_context.items()})
 
 
 _VALUES: dict[str, Value] = {
@@ -150,13 +150,13 @@ _VALUES: dict[str, Value] = {
     "SESSION_USER": lambda i: i.session.principal.user,
     "HOST_NAME": lambda i: i.session.record.host_name,
     "HOST_ID": lambda i: str(i.session.record.client_pid),
+    "PROGRAM_NAME": lambda i: i.session.record.program_name,
+    "GETANSINULL": lambda i: 1,
+    "@@DBTS": lambda i: b"\x00" * 8,
     "APP_NAME": lambda i: i.session.record.program_name,
     "DB_NAME": lambda i: i.session.principal.database,
     "DB_ID": lambda i: i.session.principal.database_id,
     "CONTEXT_INFO": lambda i: i.session.context_info,
     "SESSION_ID": lambda i: i.session.spid,
-    "SESSION_CONTEXT": _session_context,
     "EVENTDATA": lambda i: i.frame.event or None,
-    "APPLOCKS": _applocks,
-    "APPLOCKS_ALL": _applocks,
 }
