@@ -16,11 +16,22 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
+MISSING = "connection_missing"
+
+
 def read(conn_id: str, conn_type: str) -> Connection:
     """The connection, refused by name when it is of another type or lacks what a login needs."""
     from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
 
-    connection = BaseHook.get_connection(conn_id)
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as err:
+        raise ConfigurationError(
+            MISSING,
+            happened=f"Airflow has no connection {conn_id!r}.",
+            check="the connections in Airflow, and docs/roles.md for which role it serves.",
+        ) from err
     if connection.password:
         mask(connection.password)
     if connection.conn_type != conn_type:

@@ -85,11 +85,13 @@ class GuardRoles:
 
 
 def _if_exists(hook: _Hook[T]) -> T | None:
-    from airflow.sdk.exceptions import AirflowNotFoundException
+    from airflow_provider_dpone.hooks.connections import MISSING
 
     try:
         return hook.dsn()
-    except AirflowNotFoundException:
+    except ConfigurationError as err:
+        if err.reason != MISSING:
+            raise
         return None
 
 

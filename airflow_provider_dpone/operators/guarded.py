@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError, Overlap
+from airflow_provider_dpone.contracts.errors import ConfigurationError, Duplicate, GuardError, Overlap
 from airflow_provider_dpone.hooks.roles import GuardRoles
 from airflow_provider_dpone.links.attempt import AttemptLink
 
@@ -93,8 +93,8 @@ class GuardedOperator(BaseOperator):
                 raise
             self.log.info("step admit: waiting, %s", err)
         except GuardError as err:
-            if err.recovery_required:
-                # A retry would meet the same unresolved attempt, and must not write on top of an unknown result.
+            if err.recovery_required or isinstance(err, Duplicate):
+                # A retry would write on top of an unknown result, or race with a twin that may still be working.
                 raise AirflowFailException(str(err)) from err
             raise
         self._wait(waiting_since)

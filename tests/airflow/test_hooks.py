@@ -1,0 +1,91 @@
+"""From Airflow connections to DSNs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow.sdk.log import redact
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.hooks import (
+    DponeClickHouseHook,
+    DponeLedgerHook,
+    DponeMsSqlHook,
+    DponePostgresHook,
+)
+
+PASSWORD = "p@ss/wörd %{hostile}+'\";--"
+MSSQL = {
+    "conn_type": "dpone_mssql",
+    "host": "sql.example",
+    "login": "controller",
+    "password": PASSWORD,
+    "schema": "dpone_control",
+    "extra": {"service_id": "0f8fad5b-d9cd-469f-a165-70867728950e", "trust_server_certificate": True},
+}
+
+
+def connection(monkeypatch: pytest.MonkeyPatch, conn_id: str, **members: object) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(members))
+
+
+def test_a_sql_server_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "dpone_controller", **MSSQL)
+    dsn = DponeMsSqlHook().dsn()
+    assert (dsn.host, dsn.port, dsn.database, dsn.user) == ("sql.example", 1433, "dpone_control", "controller")
+    assert dsn.password.reveal() == PASSWORD
+    assert dsn.trust_server_certificate and dsn.encrypt == "yes"
+    assert DponeMsSqlHook().dsn(database="flights_dw").database == "flights_dw"
+
+
+def test_no_repr_shows_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "dpone_controller", **MSSQL)
+    hook = DponeMsSqlHook()
+    dsn = hook.dsn()
+    assert PASSWORD not in f"{dsn!r} {vars(hook)!r} {dsn.password}"
+
+
+def test_the_masker_knows_the_password_and_its_url_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "Zq8/vT+3 wX=9kLmN"
+    connection(monkeypatch, "dpone_controller", **MSSQL | {"password": secret})
+    DponeMsSqlHook().dsn()
+    for form in (secret, "Zq8%2FvT%2B3%20wX%3D9kLmN", "Zq8%2FvT%2B3+wX%3D9kLmN"):
+        assert form not in str(redact(f"login failed for {form} at host"))
+
+
+def test_the_ledger_hook_needs_to_know_which_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "dpone_controller", **MSSQL)
+    assert DponeLedgerHook().settings().service_id == "0f8fad5b-d9cd-469f-a165-70867728950e"
+    connection(monkeypatch, "dpone_controller", **MSSQL | {"extra": {}})
+    with pytest.raises(ConfigurationError, match="ledger_service_id"):
+        DponeLedgerHook().settings()
+
+
+def test_a_missing_connection_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="no_such_connection"):
+        DponeMsSqlHook("no_such_connection").dsn()
+
+
+@pytest.mark.parametrize("missing", ["host", "login", "password"])
+def test_an_unset_secret_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    connection(monkeypatch, "dpone_controller", **{name: value for name, value in MSSQL.items() if name != missing})
+    with pytest.raises(ConfigurationError, match=f"no {missing}"):
+        DponeMsSqlHook().dsn()
+
+
+def test_a_connection_of_another_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "dpone_controller", **MSSQL)
+    with pytest.raises(ConfigurationError, match="connection_type"):
+        DponePostgresHook("dpone_controller").dsn()
+
+
+def test_clickhouse_and_postgres_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    common = {"host": "h", "login": "u", "password": PASSWORD}
+    connection(monkeypatch, "ch", conn_type="dpone_clickhouse", **common, extra={"secure": "true", "verify": False})
+    connection(monkeypatch, "pg", conn_type="dpone_postgres", **common, schema="flights_ops", port=6543)
+    clickhouse = DponeClickHouseHook("ch").dsn()
+    assert (clickhouse.port, clickhouse.secure, clickhouse.verify) == (8443, True, False)
+    postgres = DponePostgresHook("pg").dsn()
+    assert (postgres.port, postgres.database, postgres.sslmode) == (6543, "flights_ops", "prefer")
+    assert PASSWORD not in f"{clickhouse!r} {postgres!r}"

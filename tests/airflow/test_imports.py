@@ -1,0 +1,89 @@
+"""Parsing a DAG costs little and touches nothing: no database, no secret, no network, no heavy library."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DAGS = Path(__file__).resolve().parents[2] / "dags_examples"
+EXPECTED = {
+    "hello_guarded_world.py": {"dpone_hello"},
+    "flights_reference.py": {"flights_reference"},
+    "flights_warehouse.py": {"flights_warehouse"},
+    "flights_publish.py": {"flights_publish"},
+    "flights_parent.py": {"flights_parent"},
+}
+
+PARSE = """
+import json, runpy, socket, sys
+
+def refuse(*_args, **_kwargs):
+    raise AssertionError("a DAG file used the network while it was parsed")
+
+import airflow.sdk
+from airflow.sdk import BaseHook
+for name in ("connect", "connect_ex", "bind", "sendto"):
+    setattr(socket.socket, name, refuse)
+socket.getaddrinfo = refuse
+BaseHook.get_connection = classmethod(refuse)
+from airflow.sdk.definitions._internal.contextmanager import DagContext
+# As the DAG processor does, so that a DAG counts although no variable holds it.
+DagContext.current_autoregister_module_name = "__main__"
+runpy.run_path(sys.argv[1])
+dags = {dag.dag_id: dag.schedule for dag, _ in DagContext.autoregistered_dags}
+heavy = [m for m in ("mssql_python", "clickhouse_connect", "psycopg", "pyarrow", "dbt", "chdb") if m in sys.modules]
+print(json.dumps({"dags": dags, "heavy": heavy}))
+"""
+
+TIME = """
+import time, sys
+import airflow
+from airflow.sdk import BaseOperator, BaseHook, TaskGroup
+from airflow.triggers.base import BaseTrigger
+from airflow.plugins_manager import AirflowPlugin
+began = time.process_time()
+import airflow_provider_dpone
+import airflow_provider_dpone.get_provider_info
+import airflow_provider_dpone.hooks
+import airflow_provider_dpone.operators
+import airflow_provider_dpone.sensors
+import airflow_provider_dpone.task_groups
+import airflow_provider_dpone.triggers
+import airflow_provider_dpone.plugins.attempts
+print(time.process_time() - began)
+"""
+
+
+def python(code: str, *arguments: str) -> str:
+    nowhere = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+    environment = os.environ | {
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": nowhere,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": nowhere,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_every_example_is_known_here() -> None:
+    assert {path.name for path in DAGS.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_parsing_touches_nothing(name: str) -> None:
+    answer = json.loads(python(PARSE, str(DAGS / name)))
+    assert set(answer["dags"]) == EXPECTED[name]
+    assert set(answer["dags"].values()) == {None}, "examples run by explicit triggers only"
+    assert answer["heavy"] == []
+
+
+def test_importing_the_provider_adds_less_than_a_third_of_a_second() -> None:
+    best = min(float(python(TIME)) for _ in range(3))
+    assert best < 0.3
