@@ -34,9 +34,10 @@ BaseHook.get_connection = classmethod(refuse)
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 # As the DAG processor does, so that a DAG counts although no variable holds it.
 DagContext.current_autoregister_module_name = "__main__"
+before = set(sys.modules)
 runpy.run_path(sys.argv[1])
 dags = {dag.dag_id: dag.schedule for dag, _ in DagContext.autoregistered_dags}
-heavy = [m for m in ("mssql_python", "clickhouse_connect", "psycopg", "pyarrow", "dbt", "chdb") if m in sys.modules]
+heavy = [m for m in ("mssql_python", "clickhouse_connect", "psycopg", "pyarrow", "dbt", "chdb") if m in set(sys.modules) - before]
 print(json.dumps({"dags": dags, "heavy": heavy}))
 """
 
