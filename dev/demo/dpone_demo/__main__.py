@@ -1,4 +1,7 @@
-"""`python -m dpone_demo run [--keep] [--chaos] [--fresh]`: the main job, with one line a phase and its time."""
+"""`python -m dpone_demo run`: the main job on the embedded stack, with one line a phase and its time.
+
+`python -m dpone_demo external` runs the same on servers that are there already.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,28 @@ from dpone_embedded import Stack, StackError
 
 from airflow_provider_dpone.contracts.errors import GuardError
 from dpone_demo.campaign import Campaign
+from dpone_demo.installation import ExternalInstallation
 
 
 def main() -> int:
     arguments = _parse(sys.argv[1:])
+    return _external(arguments) if arguments.command == "external" else _embedded(arguments)
+
+
+def _external(arguments: argparse.Namespace) -> int:
+    clock = Phases()
+    installation = ExternalInstallation(arguments.addresses, arguments.state_dir)
+    campaign = Campaign(installation, arguments.release_root)
+    try:
+        reconciled = campaign.run(clock.phase, chaos=False)
+    except (GuardError, TimeoutError) as err:
+        print(f"\n{err}", file=sys.stderr)
+        return 1
+    print(f"Evidence: {campaign.evidence}")
+    return 0 if reconciled else 1
+
+
+def _embedded(arguments: argparse.Namespace) -> int:
     stack = Stack(arguments.state_dir)
     if arguments.fresh and stack.status()["phase"] == "stopped":
         shutil.rmtree(stack.state.path, ignore_errors=True)
@@ -73,7 +94,7 @@ class Phases:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="dpone-demo", description=__doc__)
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(required=True, dest="command")
     run = commands.add_parser("run", help="run the main job and reconcile it")
     run.add_argument("--keep", action="store_true", help="leave the stack up and print the address of the Airflow UI")
     run.add_argument(
@@ -82,6 +103,10 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     run.add_argument("--fresh", action="store_true", help="start from an empty state folder")
     run.add_argument("--port", type=int, default=0, help="port of the Airflow UI (a free one by default)")
     run.add_argument("--state-dir", type=Path, default=None, help="where data, logs and passwords are kept")
+    external = commands.add_parser("external", help="run it on servers that somebody else started")
+    external.add_argument("--addresses", type=Path, required=True, help="JSON file with hosts and DBA logins")
+    external.add_argument("--state-dir", type=Path, required=True, help="where passwords and evidence are kept")
+    external.add_argument("--release-root", type=Path, required=True, help="the folder of [dpone] release_root")
     return parser.parse_args(arguments)
 
 

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from dpone_embedded import Stack
-
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.activation import CompositionActivation
 from airflow_provider_dpone.composition.services import GuardServices, observe_domains
@@ -21,6 +19,7 @@ from airflow_provider_dpone.ledger import ActivationStore
 from dpone_demo import provisioning
 from dpone_demo.airflow_api import AirflowApi
 from dpone_demo.chaos import DbtKiller
+from dpone_demo.installation import Installation
 
 PARENT = "flights_parent"
 CONSTITUENTS = ("flights_reference", "flights_warehouse", "flights_publish")
@@ -33,7 +32,7 @@ Phase = Callable[[str], AbstractContextManager[None]]
 class Campaign:
     """One run. Its evidence folder is new for every run; data and ledger live on in the stack's state folder."""
 
-    def __init__(self, stack: Stack, release_root: Path) -> None:
+    def __init__(self, stack: Installation, release_root: Path) -> None:
         self._stack = stack
         self._root = release_root
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from dpone_embedded import Stack
 from psycopg import sql
 
 from airflow_provider_dpone.composition.enrolment import enroll_clickhouse, enroll_mssql
@@ -28,6 +27,7 @@ from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import LedgerSettings, install
 from dpone_demo import loading
+from dpone_demo.installation import Installation
 
 CONTROL = "dpone_control"
 WAREHOUSE = "flights_dw"
@@ -44,7 +44,7 @@ POSTGRES_READER = "dpone_source"
 _SQL = load_sql("dpone_demo", "sql/server.sql")
 
 
-def provision(stack: Stack, release_root: Path) -> GuardServices:
+def provision(stack: Installation, release_root: Path) -> GuardServices:
     """Make everything that is not there yet, and answer the accounts of the roles."""
     services = guard_services(stack, release_root)
     with _as_dba(stack) as connection:
@@ -58,7 +58,7 @@ def provision(stack: Stack, release_root: Path) -> GuardServices:
     return services
 
 
-def load(stack: Stack) -> None:
+def load(stack: Installation) -> None:
     """Load the data set where it is not loaded yet."""
     with _as_dba(stack, WAREHOUSE) as connection:
         loaded = drain(connection, _SQL.text("raw_rows"))[0][0][0]
@@ -71,7 +71,7 @@ def load(stack: Stack) -> None:
     loading.load_postgres(_conninfo(stack), POSTGRES_READER)
 
 
-def guard_services(stack: Stack, release_root: Path) -> GuardServices:
+def guard_services(stack: Installation, release_root: Path) -> GuardServices:
     """The roles of the demo: one controller account also issues and closes, as docs/roles.md says."""
     server, clickhouse, postgres = stack.addresses.sqlserver, stack.addresses.clickhouse, stack.addresses.postgres
     assert server is not None and clickhouse is not None and postgres is not None
@@ -107,7 +107,7 @@ def guard_services(stack: Stack, release_root: Path) -> GuardServices:
     )
 
 
-def service_id(stack: Stack) -> str:
+def service_id(stack: Installation) -> str:
     """The ledger's service id: drawn once for a state folder."""
     known = stack.state.read("demo.json")
     if known is None:
@@ -116,7 +116,7 @@ def service_id(stack: Stack) -> str:
     return str(known["service_id"])
 
 
-def airflow_connections(stack: Stack) -> Mapping[str, Mapping[str, object]]:
+def airflow_connections(stack: Installation) -> Mapping[str, Mapping[str, object]]:
     """The Airflow connections by id, as they go into Airflow's metadata database (encrypted there)."""
     import json
 
@@ -162,7 +162,7 @@ def airflow_connections(stack: Stack) -> Mapping[str, Mapping[str, object]]:
     }
 
 
-def reconciler_addresses(stack: Stack) -> dict[str, Any]:
+def reconciler_addresses(stack: Installation) -> dict[str, Any]:
     """What the reconciler logs in with: the DBA accounts of the three engines."""
     addresses = stack.addresses
     server, clickhouse, postgres = addresses.sqlserver, addresses.clickhouse, addresses.postgres
@@ -193,7 +193,7 @@ def reconciler_addresses(stack: Stack) -> dict[str, Any]:
     }
 
 
-def _sql_server(stack: Stack, services: GuardServices) -> None:
+def _sql_server(stack: Installation, services: GuardServices) -> None:
     with _as_dba(stack, autocommit=True) as connection:
         for database in (CONTROL, WAREHOUSE):
             drain(connection, _SQL.text("database", database=quote_mssql(database)))
@@ -222,7 +222,7 @@ def _sql_server(stack: Stack, services: GuardServices) -> None:
         loading.create_raw_tables(connection)
 
 
-def _postgres_reader(stack: Stack) -> None:
+def _postgres_reader(stack: Installation) -> None:
     with psycopg.connect(_conninfo(stack), autocommit=True) as connection:
         password = stack.state.secret(POSTGRES_READER)
         # Hashed here, so that the password itself can stand in no log of the server.
@@ -231,7 +231,7 @@ def _postgres_reader(stack: Stack) -> None:
         connection.execute(create.format(sql.Identifier(POSTGRES_READER), sql.Literal(verifier.decode())))
 
 
-def _clickhouse_tables(stack: Stack) -> None:
+def _clickhouse_tables(stack: Installation) -> None:
     services = guard_services(stack, Path())
     access, _ = services.require_clickhouse()
     client = connect_clickhouse(access)
@@ -244,7 +244,7 @@ def _clickhouse_tables(stack: Stack) -> None:
         )
 
 
-def _enroll(stack: Stack, services: GuardServices) -> None:
+def _enroll(stack: Installation, services: GuardServices) -> None:
     dba = _dba_dsn(stack, CONTROL)
     _, observer = services.require_clickhouse()
 
@@ -255,7 +255,7 @@ def _enroll(stack: Stack, services: GuardServices) -> None:
     enroll_clickhouse(installer, services.ledger, observer, ANALYTICS)
 
 
-def _dba_dsn(stack: Stack, database: str) -> MsSqlDsn:
+def _dba_dsn(stack: Installation, database: str) -> MsSqlDsn:
     server = stack.addresses.sqlserver
     assert server is not None
     return MsSqlDsn(
@@ -269,7 +269,7 @@ def _dba_dsn(stack: Stack, database: str) -> MsSqlDsn:
 
 
 @contextlib.contextmanager
-def _as_dba(stack: Stack, database: str = "master", *, autocommit: bool = False) -> Iterator[Any]:
+def _as_dba(stack: Installation, database: str = "master", *, autocommit: bool = False) -> Iterator[Any]:
     connection: Any = connect_mssql(_dba_dsn(stack, database))
     try:
         connection.autocommit = autocommit
@@ -289,7 +289,7 @@ def _run_script(connection: Connection, script: str) -> None:
             batch = []
 
 
-def _conninfo(stack: Stack) -> str:
+def _conninfo(stack: Installation) -> str:
     postgres = stack.addresses.postgres
     assert postgres is not None
     return psycopg.conninfo.make_conninfo(
