@@ -1,0 +1,181 @@
+"""One real ClickHouse engine a session, a fresh Atomic database a test, and attempts whose ledger is in memory."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from dpone_embedded.clickhouse import Endpoint
+from dpone_embedded.clickhouse.pytest_plugin import clickhouse_endpoint, clickhouse_server
+
+from airflow_provider_dpone.attempts.context import Cancellation, WorkContext
+from airflow_provider_dpone.contracts.attempt import Attempt
+from airflow_provider_dpone.contracts.canonical import exact_sha256
+from airflow_provider_dpone.contracts.errors import AdmissionRefused
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.ownership import guard_id
+from airflow_provider_dpone.contracts.principal import Coordinates
+from airflow_provider_dpone.contracts.proof import proof_for
+from airflow_provider_dpone.contracts.snapshot import SnapshotRecord
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
+from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget
+
+__all__ = ["clickhouse_endpoint", "clickhouse_server"]
+
+SUBJECT = exact_sha256({"schema": "test.subject"})
+
+
+class MemoryLedger:
+    """Evidence, snapshot records and charges of the attempts of one test."""
+
+    def __init__(self) -> None:
+        self.documents: list[tuple[str, str, Mapping[str, object]]] = []
+        self.records: list[SnapshotRecord] = []
+        self.charged = 0
+
+    def put_evidence(self, attempt_sha256: str, kind: str, document: Mapping[str, object]) -> str:
+        self.documents.append((attempt_sha256, kind, document))
+        return exact_sha256(document)
+
+    def evidence(self, attempt_sha256: str, kind: str) -> Mapping[str, Any] | None:
+        found = [document for sha, name, document in self.documents if (sha, name) == (attempt_sha256, kind)]
+        return found[-1] if found else None
+
+    def put(self, record: SnapshotRecord) -> SnapshotRecord:
+        if self.records and self.records[-1] == record:
+            return record
+        assert record.revision == len(self.records) + 1
+        self.records.append(record)
+        return record
+
+    def read(self, attempt: Attempt | str) -> SnapshotRecord | None:
+        return self.records[-1] if self.records else None
+
+    def charge(
+        self, activation_id: str, workload_id: str, bytes: int, ceiling: int, *, attempt: str | None = None
+    ) -> object:
+        if self.charged + bytes > ceiling:
+            raise AdmissionRefused("source_bytes_ceiling")
+        self.charged += bytes
+        return self.charged
+
+
+@dataclass
+class World:
+    """A server, its accounts, one database with a gate and a target, and a ledger in memory."""
+
+    endpoint: Endpoint
+    access: ClickHouseDsn
+    observer: ClickHouseDsn
+    service_id: str
+    database: str
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+
+    @property
+    def gate(self) -> ClickHouseGate:
+        return ClickHouseGate(service_id=self.service_id, access=self.access, observer=self.observer)
+
+    def target(self, table: str = "target") -> ClickHouseTarget:
+        return ClickHouseTarget(
+            service_id=self.service_id,
+            database=self.database,
+            table=table,
+            access=self.access,
+            observer=self.observer,
+        )
+
+    def sql(self, text: str) -> list[Any]:
+        with closing(connect(self.access)) as client:
+            return list(client.query(text).result_rows)
+
+    def do(self, text: str) -> None:
+        with closing(connect(self.access)) as client:
+            client.command(text)
+
+    def operation(self) -> Operation:
+        guard = guard_id(connector="clickhouse", service_id=self.service_id, physical_subject_sha256=SUBJECT)
+        attempt = Attempt(
+            activation_request_sha256=exact_sha256({"schema": "test.request"}),
+            workload_id="publish",
+            constituent_id="native",
+            pack_sha256=SUBJECT,
+            plan_sha256=SUBJECT,
+            dag_run_id=f"manual__{uuid.uuid4()}",
+            task_id="publish.work",
+            try_number=1,
+            map_index=-1,
+            guard_epochs=((guard, 1),),
+        )
+        return Operation(
+            attempt=attempt,
+            attempt_sha256=attempt.sha256,
+            owner_key=SUBJECT,
+            activation_id=str(uuid.uuid4()),
+            state="RUNNING",
+            coordinates=Coordinates(
+                dag_id="flights_publish",
+                run_id=attempt.dag_run_id,
+                task_id=attempt.task_id,
+                map_index=-1,
+                try_number=1,
+                task_instance_id=str(uuid.uuid4()),
+            ),
+            principals=(self.gate.new_principal("ingest"), self.gate.new_principal("publish")),
+            gate=None,
+            proofs=(),
+            closed_gates_proof_sha256=None,
+            quiescence_proof_sha256=None,
+            outcome_proof_sha256=None,
+        )
+
+    def settled(self, operation: Operation) -> Operation:
+        """Close and prove every principal, and give the operation the two proofs that an outcome rests on."""
+        evidence = []
+        for principal in operation.principals:
+            evidence.append(self.gate.close(operation, principal))
+            evidence.append(self.gate.prove_quiescent(operation, principal))
+        sha = exact_sha256({"evidence": evidence})
+        return replace(
+            operation,
+            proofs=(
+                proof_for(operation.attempt, operation.principals, "CLOSED_GATES", sha),
+                proof_for(operation.attempt, operation.principals, "QUIESCENCE", sha),
+            ),
+        )
+
+    def context(self, operation: Operation) -> WorkContext:
+        return WorkContext(
+            operation=operation,
+            predecessors=(),
+            ledger=self.ledger,  # type: ignore[arg-type]  # only the evidence part is asked
+            gates={"clickhouse": self.gate},
+            log=logging.getLogger("test"),
+            cancellation=Cancellation(),
+            quiescence_seconds=20,
+        )
+
+
+@pytest.fixture
+def world(clickhouse_endpoint: Endpoint) -> Iterator[World]:
+    access = ClickHouseDsn(
+        host=clickhouse_endpoint.host,
+        port=clickhouse_endpoint.port,
+        user=clickhouse_endpoint.admin_user,
+        password=Secret(clickhouse_endpoint.admin_password),
+    )
+    observer = access.for_user(clickhouse_endpoint.observer_user, Secret(clickhouse_endpoint.observer_password))
+    database = f"t_{secrets.token_hex(6)}"
+    with closing(connect(access)) as client:
+        service_id = str(client.command("SELECT toString(serverUUID())"))
+        client.command(f"CREATE DATABASE {database} ENGINE = Atomic")
+    yield World(clickhouse_endpoint, access, observer, service_id, database)
+    with closing(connect(access)) as client:
+        client.command(f"DROP DATABASE {database} SYNC")

@@ -1,0 +1,226 @@
+"""The ClickHouse gate on a real engine: what it lets a writer do, and that nothing writes after it is closed."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from base64 import b64encode
+from contextlib import closing
+from urllib.parse import quote
+
+import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
+
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GateTampered,
+    NotQuiescent,
+)
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.drivers.clickhouse import connect
+from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
+from airflow_provider_dpone.gates.clickhouse_names import staging_table, staging_uuid
+from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential
+from tests.integration.clickhouse.conftest import World
+
+
+@pytest.fixture
+def staged(world: World) -> Operation:
+    operation = world.operation()
+    for name, identity in ((staging_table(operation.attempt_sha256), staging_uuid(operation.attempt_sha256)),):
+        world.do(f"CREATE TABLE {world.database}.{name} UUID '{identity}' (a Int64) ENGINE = MergeTree ORDER BY a")
+    world.do(f"CREATE TABLE {world.database}.target (a Int64) ENGINE = MergeTree ORDER BY a")
+    return operation
+
+
+def issue_ingest(world: World, operation: Operation) -> Credential:
+    grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(operation.attempt_sha256))
+    return world.gate.issue(operation, operation.principal("ingest"), grant)
+
+
+def staging(world: World, operation: Operation) -> str:
+    return f"{world.database}.{staging_table(operation.attempt_sha256)}"
+
+
+def rows(world: World, table: str) -> int:
+    return int(world.sql(f"SELECT count() FROM {table}")[0][0])
+
+
+class Uploader:
+    """A worker's INSERT in the middle of its body, spoken in plain HTTP so that each byte is ours."""
+
+    def __init__(self, world: World, credential: Credential, table: str) -> None:
+        self._connection = http.client.HTTPConnection(world.endpoint.host, world.endpoint.port, timeout=20)
+        login = b64encode(f"{credential.username}:{credential.secret.reveal()}".encode()).decode()
+        statement = quote(f"INSERT INTO {table} FORMAT TSV")
+        self._connection.putrequest("POST", f"/?async_insert=0&query={statement}")
+        self._connection.putheader("Authorization", f"Basic {login}")
+        self._connection.putheader("Transfer-Encoding", "chunked")
+        self._connection.endheaders()
+
+    def send(self, count: int) -> None:
+        body = b"".join(b"%d\n" % number for number in range(count))
+        self._connection.send(b"%x\r\n" % len(body) + body + b"\r\n")
+
+    def finish(self) -> int:
+        """The HTTP status, or 0 when the connection was ended."""
+        try:
+            self._connection.send(b"0\r\n\r\n")
+            return self._connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return 0
+
+
+def test_an_ingest_user_may_insert_into_its_staging_table_and_do_nothing_else(world: World, staged: Operation) -> None:
+    credential = issue_ingest(world, staged)
+    with closing(connect(world.access.for_user(credential.username, credential.secret))) as writer:
+        writer.command(f"INSERT INTO {staging(world, staged)} VALUES (1)")
+        for refused in (
+            f"INSERT INTO {world.database}.target VALUES (1)",
+            f"SELECT count() FROM {staging(world, staged)}",
+            f"DROP TABLE {staging(world, staged)}",
+            f"EXCHANGE TABLES {staging(world, staged)} AND {world.database}.target",
+            f"GRANT INSERT ON {world.database}.target TO {credential.username}",
+            "SELECT count() FROM system.processes",
+        ):
+            with pytest.raises(DatabaseError) as caught:
+                writer.command(refused)
+            assert caught.value.code == 497, refused
+    assert rows(world, staging(world, staged)) == 1
+    assert rows(world, f"{world.database}.target") == 0
+
+
+def test_a_publish_user_may_exchange_its_two_names_only(world: World, staged: Operation) -> None:
+    world.do(f"CREATE TABLE {world.database}.other (a Int64) ENGINE = MergeTree ORDER BY a")
+    name = staging_table(staged.attempt_sha256)
+    grant = ClickHousePublishGrant(database=world.database, staging_table=name, target_table="target")
+    credential = world.gate.issue(staged, staged.principal("publish"), grant)
+    with closing(connect(world.access.for_user(credential.username, credential.secret))) as publisher:
+        with pytest.raises(DatabaseError):
+            publisher.command(f"EXCHANGE TABLES {world.database}.other AND {world.database}.target")
+        publisher.command(f"EXCHANGE TABLES {world.database}.target AND {world.database}.{name}")
+    assert world.target().tables("target")["target"].uuid == str(staging_uuid(staged.attempt_sha256))
+
+
+def test_closing_takes_the_login_the_rights_and_the_name_for_good(world: World, staged: Operation) -> None:
+    credential = issue_ingest(world, staged)
+    principal = staged.principal("ingest")
+
+    first = world.gate.close(staged, principal)
+    second = world.gate.close(staged, principal)
+
+    assert first == second
+    assert first["grants"] == [] and first["hosts"] == [] and first["tombstone"] is True
+    with pytest.raises(ControlUnavailable):
+        connect(world.access.for_user(credential.username, credential.secret))
+    with pytest.raises(GateTampered, match="clickhouse_user_exists"):
+        issue_ingest(world, staged)
+    proof = world.gate.prove_quiescent(staged, principal)
+    assert proof["processes"] == [] and proof["positive_control"]["seen"] is True  # type: ignore[index]
+    assert proof["access_storage"] == "emulated_access_proxy"
+
+
+def test_a_principal_that_was_never_created_is_closed_and_its_late_creation_refused(
+    world: World, staged: Operation
+) -> None:
+    principal = staged.principal("ingest")
+    assert world.gate.close(staged, principal)["tombstone"] is True
+    world.gate.prove_quiescent(staged, principal)
+    with pytest.raises(GateTampered):
+        issue_ingest(world, staged)
+
+
+def test_quiescence_is_not_concluded_while_the_gate_is_open(world: World, staged: Operation) -> None:
+    issue_ingest(world, staged)
+    with pytest.raises(GateTampered, match="clickhouse_gate_not_closed"):
+        world.gate.prove_quiescent(staged, staged.principal("ingest"))
+
+
+@pytest.mark.parametrize("count", [10, 20_000])
+def test_an_insert_that_the_process_list_does_not_show_yet_cannot_write_after_closure(
+    world: World, staged: Operation, count: int
+) -> None:
+    credential = issue_ingest(world, staged)
+    late = Uploader(world, credential, staging(world, staged))
+    late.send(count)
+    time.sleep(0.3)
+    shown = world.sql(f"SELECT count() FROM system.processes WHERE user = '{credential.username}'")
+    assert shown == [(0,)], "below 256 KiB the engine shows nothing: that is why the order of closing matters"
+
+    world.gate.close(staged, staged.principal("ingest"))
+    world.gate.prove_quiescent(staged, staged.principal("ingest"))
+
+    assert late.finish() != 200
+    time.sleep(0.3)
+    assert rows(world, staging(world, staged)) == 0
+
+
+def test_a_running_insert_is_seen_killed_and_then_gone(world: World, staged: Operation) -> None:
+    credential = issue_ingest(world, staged)
+    uploader = Uploader(world, credential, staging(world, staged))
+    uploader.send(400_000)
+    deadline = time.monotonic() + 5
+    query = f"SELECT count() FROM system.processes WHERE user = '{credential.username}' AND query_kind = 'Insert'"
+    while world.sql(query) != [(1,)]:
+        assert time.monotonic() < deadline
+    world.gate.close(staged, staged.principal("ingest"))
+    while True:
+        try:
+            world.gate.prove_quiescent(staged, staged.principal("ingest"))
+            break
+        except NotQuiescent as busy:
+            assert time.monotonic() < deadline + 30, busy
+    before = rows(world, staging(world, staged))
+    assert uploader.finish() != 200
+    assert rows(world, staging(world, staged)) == before
+
+
+def test_a_mutation_that_is_still_queued_on_the_staging_table_is_not_quiescent(world: World, staged: Operation) -> None:
+    # The embedded engine writes asynchronous inserts at once, so a mutation stands for all queued work here.
+    credential = issue_ingest(world, staged)
+    with closing(connect(world.access.for_user(credential.username, credential.secret))) as writer:
+        writer.command(f"INSERT INTO {staging(world, staged)} VALUES (7)")
+    world.do(f"ALTER TABLE {staging(world, staged)} DELETE WHERE throwIf(a = 7) SETTINGS mutations_sync = 0")
+    world.gate.close(staged, staged.principal("ingest"))
+
+    with pytest.raises(NotQuiescent, match="mutation"):
+        world.gate.prove_quiescent(staged, staged.principal("ingest"))
+
+    world.do(f"KILL MUTATION WHERE database = '{world.database}'")
+    world.gate.prove_quiescent(staged, staged.principal("ingest"))
+
+
+def test_three_closers_at_once_leave_one_closed_user(world: World, staged: Operation) -> None:
+    issue_ingest(world, staged)
+    documents: list[object] = []
+    closers = [
+        threading.Thread(target=lambda: documents.append(world.gate.close(staged, staged.principal("ingest"))))
+        for _ in range(3)
+    ]
+    for closer in closers:
+        closer.start()
+    for closer in closers:
+        closer.join(30)
+    assert len(documents) == 3 and documents[0] == documents[1] == documents[2]
+
+
+def test_the_gate_refuses_another_server(world: World, staged: Operation) -> None:
+    other = ClickHouseGate(
+        service_id="7c9e6679-7425-40de-944b-e07fc1f90ae7", access=world.access, observer=world.observer
+    )
+    with pytest.raises(ConfigurationError):
+        other.close(staged, staged.principal("ingest"))
+    with pytest.raises(GateTampered, match="clickhouse_service"):
+        other.close(staged, other.new_principal("ingest"))
+
+
+def test_the_clear_password_is_in_no_statement_that_the_server_logs(world: World, staged: Operation) -> None:
+    credential = issue_ingest(world, staged)
+    world.do("SYSTEM FLUSH LOGS")
+    found = world.sql(
+        f"SELECT count() FROM system.query_log WHERE position(query, '{credential.secret.reveal()[:20]}') > 0 "
+        "AND position(query, 'query_log') = 0"
+    )
+    assert found == [(0,)]

@@ -1,0 +1,293 @@
+"""One EXCHANGE and its verdict on a real engine: replies dropped, statements late, tables replaced by others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from airflow_provider_dpone.contracts.canonical import exact_sha256
+from airflow_provider_dpone.contracts.errors import OutcomeUnknown
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.proof import Authority
+from airflow_provider_dpone.contracts.snapshot import (
+    SnapshotGeneration,
+    SnapshotIntent,
+    SnapshotLimits,
+    SnapshotTarget,
+)
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table
+from airflow_provider_dpone.gates.interface import ClickHousePublishGrant
+from airflow_provider_dpone.routes import snapshot
+from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget
+from airflow_provider_dpone.routes.snapshot import TargetChanged
+from tests.integration.clickhouse.conftest import SUBJECT, World
+
+
+class ReplyDropper:
+    """A TCP proxy that passes requests on and, once told to, answers EXCHANGE by closing the connection."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._upstream = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self.forwarded = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client, socket.create_connection(self._upstream) as upstream:
+            answers = threading.Thread(target=self._answers, args=(upstream, client), daemon=True)
+            self._dropping = False
+            answers.start()
+            while data := client.recv(65536):
+                if b"EXCHANGE TABLES" in data:
+                    self.forwarded += 1
+                    self._dropping = True
+                upstream.sendall(data)
+            upstream.shutdown(socket.SHUT_WR)
+            answers.join(5)
+
+    def _answers(self, upstream: socket.socket, client: socket.socket) -> None:
+        try:
+            while data := upstream.recv(65536):
+                if self._dropping:
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(data)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def dropper(world: World) -> Iterator[ReplyDropper]:
+    proxy = ReplyDropper(world.endpoint.host, world.endpoint.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def prepared(world: World) -> Operation:
+    """A target with the value 1, and a staging table of an attempt with the value 2."""
+    operation = world.operation()
+    world.do(f"CREATE TABLE {world.database}.target (a Int64) ENGINE = MergeTree ORDER BY a")
+    world.do(f"INSERT INTO {world.database}.target VALUES (1)")
+    world.target().create_staging(operation.attempt_sha256)
+    world.do(f"INSERT INTO {world.database}.{staging_table(operation.attempt_sha256)} VALUES (2)")
+    return operation
+
+
+def intent(world: World, operation: Operation) -> SnapshotIntent:
+    target = world.target()
+    staging = staging_table(operation.attempt_sha256)
+    found = target.tables("target", staging)
+    ingest, publish = (
+        Authority(connector=p.connector, service_id=p.service_id, principal_id=p.principal_id)
+        for p in operation.principals
+    )
+    return SnapshotIntent(
+        attempt=operation.attempt,
+        target=SnapshotTarget(
+            service_id=world.service_id,
+            physical_subject_sha256=SUBJECT,
+            database_id=target.database_uuid(),
+            database=world.database,
+            target_table="target",
+            generation_table=staging,
+            write_subject_sha256=SUBJECT,
+            enrollment_sha256=SUBJECT,
+        ),
+        generation=SnapshotGeneration(
+            record_sha256=SUBJECT,
+            source_snapshot_sha256=SUBJECT,
+            content_sha256=SUBJECT,
+            schema_sha256=target.schema_sha256(staging),
+            physical_sha256=found[staging].physical_sha256,
+            old_target_uuid=found["target"].uuid,
+            new_generation_uuid=found[staging].uuid,
+            rows=1,
+            source_bytes=8,
+            wire_bytes=8,
+            generation_bytes=found[staging].bytes,
+            old_target_bytes=found["target"].bytes,
+            retained_bytes=0,
+        ),
+        limits=SnapshotLimits(
+            max_rows=10,
+            max_source_bytes=1000,
+            max_wire_bytes=1000,
+            max_generation_bytes=10**9,
+            max_retained_bytes=10**9,
+            max_total_transient_bytes=10**10,
+        ),
+        ingest_principal=ingest,
+        publisher_principal=publish,
+        closed_ingest_sha256=exact_sha256({"schema": "test"}),
+    )
+
+
+def publisher(world: World, operation: Operation) -> ClickHouseDsn:
+    grant = ClickHousePublishGrant(
+        database=world.database, staging_table=staging_table(operation.attempt_sha256), target_table="target"
+    )
+    credential = world.gate.issue(operation, operation.principal("publish"), grant)
+    return world.access.for_user(credential.username, credential.secret)
+
+
+def value(world: World) -> int:
+    return int(world.sql(f"SELECT a FROM {world.database}.target")[0][0])
+
+
+def test_an_acknowledged_exchange_is_published(world: World, prepared: Operation) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    assert snapshot.exchange(world.target(), publisher(world, prepared), record) is None
+
+    decided = snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+
+    assert decided is not None and decided.state == "PUBLISHED" and snapshot.state_of(decided) == "SUCCEEDED"
+    assert value(world) == 2
+    assert set(world.target().left_tables()) == {retired_table(prepared.attempt_sha256)}
+    assert [entry.state for entry in world.ledger.records] == ["PREPARED", "EXCHANGE_INTENT", "PUBLISHED"]
+
+
+def test_a_lost_reply_is_sent_once_and_resolved_by_the_uuids(
+    world: World, prepared: Operation, dropper: ReplyDropper
+) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    through = replace(publisher(world, prepared), host="127.0.0.1", port=dropper.port)
+
+    error = snapshot.exchange(world.target(), through, record)
+
+    assert error is not None and dropper.forwarded == 1
+    decided = snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+    assert decided is not None and decided.state == "PUBLISHED"
+    assert value(world) == 2
+
+
+def test_an_exchange_that_never_arrived_is_not_published(world: World, prepared: Operation) -> None:
+    snapshot.intend(world.ledger, intent(world, prepared))
+    decided = snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+    assert decided is not None and decided.state == "NOT_PUBLISHED" and snapshot.state_of(decided) == "FAILED"
+    assert value(world) == 1
+
+
+def test_a_late_exchange_finds_neither_its_user_nor_its_name(world: World, prepared: Operation) -> None:
+    snapshot.intend(world.ledger, intent(world, prepared))
+    dsn = publisher(world, prepared)
+    late = connect(dsn)
+    snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+    staging = staging_table(prepared.attempt_sha256)
+    with pytest.raises(Exception, match="516|497|Authentication"):
+        late.command(f"EXCHANGE TABLES {world.database}.target AND {world.database}.{staging}")
+    with pytest.raises(Exception, match="UNKNOWN_TABLE"):
+        world.do(f"EXCHANGE TABLES {world.database}.target AND {world.database}.{staging}")
+    assert value(world) == 1
+
+
+def test_a_target_that_somebody_else_replaced_is_unknown_and_stays_so(world: World, prepared: Operation) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    snapshot.exchange(world.target(), publisher(world, prepared), record)
+    world.do(f"CREATE TABLE {world.database}.stranger (a Int64) ENGINE = MergeTree ORDER BY a")
+    world.do(f"EXCHANGE TABLES {world.database}.target AND {world.database}.stranger")
+    settled = world.settled(prepared)
+    for _ in range(2):
+        decided = snapshot.decide(world.target(), world.ledger, world.context(settled))
+        assert decided is not None and decided.state == "COMMIT_UNKNOWN"
+    world.do(f"EXCHANGE TABLES {world.database}.target AND {world.database}.stranger")
+    again = snapshot.decide(world.target(), world.ledger, world.context(settled))
+    assert again is not None and again.state == "PUBLISHED"
+
+
+def test_nothing_is_decided_before_the_publisher_is_closed_and_quiescent(world: World, prepared: Operation) -> None:
+    snapshot.intend(world.ledger, intent(world, prepared))
+    with pytest.raises(OutcomeUnknown, match="publisher_not_closed"):
+        snapshot.decide(world.target(), world.ledger, world.context(prepared))
+    assert staging_table(prepared.attempt_sha256) in world.target().left_tables()
+
+
+def test_a_decision_survives_three_callers(world: World, prepared: Operation) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    snapshot.exchange(world.target(), publisher(world, prepared), record)
+    settled = world.settled(prepared)
+    states = [
+        found.state
+        for _ in range(3)
+        if (found := snapshot.decide(world.target(), world.ledger, world.context(settled))) is not None
+    ]
+    assert states == ["PUBLISHED"] * 3 and len(world.ledger.records) == 3
+
+
+def test_no_exchange_is_sent_when_the_target_changed_under_the_attempt(world: World, prepared: Operation) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    world.do(f"CREATE TABLE {world.database}.stranger (a Int64) ENGINE = MergeTree ORDER BY a")
+    world.do(f"EXCHANGE TABLES {world.database}.target AND {world.database}.stranger")
+    with pytest.raises(TargetChanged):
+        snapshot.exchange(world.target(), publisher(world, prepared), record)
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "CREATE TABLE {t} (a Int64) ENGINE = ReplacingMergeTree ORDER BY a",
+        "CREATE TABLE {t} (a Int64, d Date) ENGINE = MergeTree ORDER BY a TTL d + INTERVAL 1 DAY",
+        "CREATE TABLE {t} (a Int64) ENGINE = Memory",
+        "CREATE VIEW {t} AS SELECT 1 AS a",
+    ],
+)
+def test_a_target_that_may_lose_rows_is_refused(world: World, ddl: str) -> None:
+    world.do(ddl.format(t=f"{world.database}.target"))
+    with pytest.raises(Exception, match="target_engine"):
+        world.target().require()
+
+
+def test_a_target_that_does_not_exist_and_a_database_without_uuids_are_refused(world: World) -> None:
+    with pytest.raises(Exception, match="target_table"):
+        world.target().require()
+    overlay = ClickHouseTarget(
+        service_id=world.service_id, database="default", table="t", access=world.access, observer=world.observer
+    )
+    with pytest.raises(Exception, match="target_database"):
+        overlay.database_uuid()
+
+
+def test_readers_see_the_old_or_the_new_table_and_never_an_error(world: World, prepared: Operation) -> None:
+    record = snapshot.intend(world.ledger, intent(world, prepared))
+    dsn = publisher(world, prepared)
+    stop, seen, errors = threading.Event(), set[int](), list[BaseException]()
+
+    def read() -> None:
+        with closing(connect(world.observer)) as client:
+            while not stop.is_set():
+                try:
+                    seen.add(int(client.query(f"SELECT a FROM {world.database}.target").result_rows[0][0]))
+                except BaseException as err:
+                    errors.append(err)
+                    return
+
+    readers = [threading.Thread(target=read) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    time.sleep(0.3)
+    snapshot.exchange(world.target(), dsn, record)
+    snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+    time.sleep(0.3)
+    stop.set()
+    for reader in readers:
+        reader.join(20)
+    assert not errors and seen == {1, 2}
