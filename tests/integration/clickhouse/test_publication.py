@@ -193,7 +193,7 @@ def test_a_late_exchange_finds_neither_its_user_nor_its_name(world: World, prepa
     late = connect(dsn)
     snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
     staging = staging_table(prepared.attempt_sha256)
-    with pytest.raises(Exception, match="516|497|Authentication"):
+    with pytest.raises(Exception, match=r"516|497|Authentication"):
         late.command(f"EXCHANGE TABLES {world.database}.target AND {world.database}.{staging}")
     with pytest.raises(Exception, match="UNKNOWN_TABLE"):
         world.do(f"EXCHANGE TABLES {world.database}.target AND {world.database}.{staging}")

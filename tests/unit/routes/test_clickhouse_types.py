@@ -9,12 +9,12 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError, ValueRef
 from airflow_provider_dpone.routes.types import WIDE_DAYS, Carrier, SourceColumn, carry
 
 
-def column(kind: str, *, length: int = 4, precision: int = 0, scale: int = 0, name: str = "c") -> SourceColumn:
-    return SourceColumn(name=name, type=kind, length=length, precision=precision, scale=scale, nullable=True)
+def column(kind: str, length: int = 4, precision: int = 0, scale: int = 0) -> SourceColumn:
+    return SourceColumn(name="c", type=kind, length=length, precision=precision, scale=scale, nullable=True)
 
 
-def made(kind: str, target: str, *, days: tuple[int, int] | None = None, **shape: int) -> Carrier:
-    source = column(kind, **shape)  # type: ignore[arg-type]  # only the numbers of the shape pass here
+def made(kind: str, target: str, days: tuple[int, int] | None = None, /, **shape: int) -> Carrier:
+    source = column(kind, **shape)
     return carry(source, target, days) if days else carry(source, target)
 
 
@@ -107,9 +107,9 @@ def test_a_decimal_that_the_declared_precision_does_not_hold_is_refused() -> Non
 
 
 def test_every_tick_of_datetime2_survives() -> None:
-    carrier = made("datetime2", "DateTime64(7, 'UTC')", scale=7, days=WIDE_DAYS)
+    carrier = made("datetime2", "DateTime64(7, 'UTC')", WIDE_DAYS, scale=7)
     ticks = [17_131_299_450_748_412, -1, -621_355_968_000_000_000, 2_534_023_007_999_999_999, None]
-    nullable = made("datetime2", "Nullable(DateTime64(7, 'UTC'))", scale=7, days=WIDE_DAYS)
+    nullable = made("datetime2", "Nullable(DateTime64(7, 'UTC'))", WIDE_DAYS, scale=7)
     sent = nullable.prepare(pa.array(ticks, pa.int64()))
     assert sent.type == pa.decimal128(19, 7)
     assert [None if value is None else int(value.scaleb(7)) for value in sent.to_pylist()] == ticks
