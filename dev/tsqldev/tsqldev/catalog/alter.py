@@ -21,7 +21,7 @@ from tsqldev.catalog.statement import Found, Statement
 from tsqldev.catalog.tables import touch_rowversion
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column
-from tsqldev.types import CHARACTER, SqlType
+from tsqldev.types import SqlType
 
 
 def alter_table(st: Statement) -> None:
@@ -99,7 +99,8 @@ def _add_column(st: Statement, build: TableBuilder, spec: ColumnSpec, table: Tab
     except psycopg.errors.NotNullViolation as error:
         raise SqlError(
             4901,
-            "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition specified,"
+            "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition"
+            " specified,"
             " or the column being added is an identity or timestamp column, or alternatively if none of the previous"
             f" conditions are satisfied the table must be empty to allow addition of this column. Column '{spec.name}'"
             f" cannot be added to non-empty table '{build.name}' because it does not satisfy these conditions.",
@@ -158,7 +159,8 @@ def drop_constraint(st: Statement, build: TableBuilder, found: Found, name: str,
         if user is not None:
             raise SqlError(
                 3725,
-                f"The constraint '{stored}' is being referenced by table '{found.name}', foreign key constraint '{user}'.",
+                f"The constraint '{stored}' is being referenced by table '{found.name}', foreign key constraint"
+                f" '{user}'.",
             )
         remove_index(st, found.object_id, index_id)
     elif kind == "C":
@@ -208,7 +210,11 @@ def _drop_column(st: Statement, build: TableBuilder, name: str, *, quietly: bool
             4922, f"ALTER TABLE DROP COLUMN {column.name} failed because one or more objects access this column."
         )
     if len(build.columns) == 1:
-        raise SqlError(4923, f"ALTER TABLE DROP COLUMN failed because '{column.name}' is the only data column in table '{build.name}'. A table must have at least one data column.")  # fmt: skip
+        raise SqlError(
+            4923,
+            f"ALTER TABLE DROP COLUMN failed because '{column.name}' is the only data column in table"
+            f" '{build.name}'. A table must have at least one data column.",
+        )
     if column.type.name == "rowversion":
         st.run(f"drop trigger rowversion on {build.relation}")
     st.run(f"alter table {build.relation} drop column {physical}")
@@ -246,26 +252,12 @@ def _alter_column(st: Statement, build: TableBuilder) -> None:
         read.take("NULL")
     read.end()
     if column.computed or column.type.name == "rowversion":
-        raise SqlError(4928, f"Cannot alter column '{column.name}' because it is '{'COMPUTED' if column.computed else 'timestamp'}'.")  # fmt: skip
-    kind = build.typed(ColumnSpec(spec.name, spec.type, nullable, collation))
-    same_shape = (
-        kind.name == column.type.name
-        and kind.collation == column.type.collation
-        and (
-            kind.length == column.type.length or kind.length == -1 or (kind.length or 0) > (column.type.length or 0) > 0
+        raise SqlError(
+            4928,
+            f"Cannot alter column '{column.name}' because it is '{'COMPUTED' if column.computed else 'timestamp'}'.",
         )
-    )
-    users = _dependents(st, build.object_id, column.column_id, physical)
-    defaulted = st.value("select count(*) from meta.default_constraints where parent_object_id = %s and parent_column_id = %s", build.object_id, column.column_id)  # fmt: skip
-    grows = same_shape and kind.name in CHARACTER | {"varbinary"} and kind.length != -1
-    if users and not (grows and len(users) >= defaulted):
-        if kind != column.type.with_nullable(kind.nullable) or (
-            kind.nullable != column.type.nullable and len(users) > defaulted
-        ):
-            raise SqlError(
-                5074,
-                f"The object '{users[0]}' is dependent on column '{column.name}'.\r\nALTER TABLE ALTER COLUMN {column.name} failed because one or more objects access this column.",  # fmt: skip
-            )
+    kind = build.typed(ColumnSpec(spec.name, spec.type, nullable, collation))
+    _require_free(st, build, column, kind)
     if kind.with_nullable(True) != column.type.with_nullable(True):
         _convert(st, build, column, kind.with_nullable(True))
     action = "drop" if kind.nullable else "set"
@@ -274,7 +266,8 @@ def _alter_column(st: Statement, build: TableBuilder) -> None:
     except psycopg.errors.NotNullViolation as error:
         raise SqlError(
             515,
-            f"Cannot insert the value NULL into column '{column.name}', table '{build.database}.{build.schema}.{build.name}';"
+            f"Cannot insert the value NULL into column '{column.name}', table"
+            f" '{build.database}.{build.schema}.{build.name}';"
             " column does not allow nulls. UPDATE fails.",
             state=2,
         ) from error
@@ -284,6 +277,32 @@ def _alter_column(st: Statement, build: TableBuilder) -> None:
         *(kind.name, kind.length, kind.precision, kind.scale, kind.collation, kind.nullable),
         build.object_id,
         column.column_id,
+    )
+
+
+def _require_free(st: Statement, build: TableBuilder, column: Column, kind: SqlType) -> None:
+    """Raises 5074 where what stands on the column forbids the change: anything may, except that it grows."""
+    defaults = st.value(
+        "select count(*) from meta.default_constraints where parent_object_id = %s and parent_column_id = %s",
+        build.object_id,
+        column.column_id,
+    )
+    users = _dependents(st, build.object_id, column.column_id, physical_column(column.column_id))
+    old = column.type
+    grows = (
+        (kind.name, kind.collation) == (old.name, old.collation)
+        and kind.length is not None
+        and old.length is not None
+        and kind.name in ("varchar", "nvarchar", "varbinary")
+        and kind.length >= old.length > 0
+    )
+    same = kind.with_nullable(True) == old.with_nullable(True)
+    if not users or grows or (same and (len(users) == defaults or kind.nullable == old.nullable)):
+        return
+    raise SqlError(
+        5074,
+        f"The object '{users[0]}' is dependent on column '{column.name}'.\r\nALTER TABLE ALTER COLUMN {column.name} failed"
+        " because one or more objects access this column.",
     )
 
 
@@ -385,9 +404,14 @@ def set_triggers(st: Statement, found: Found, names: list[str] | None, *, disabl
 def _rebuild(st: Statement, found: Found) -> None:
     options = read_options(st.read)
     st.read.end()
-    st.run("update meta.indexes set compression = %s where object_id = %s and index_id = 1", options.compression, found.object_id)  # fmt: skip
     st.run(
-        "insert into meta.heaps values (%s, %s) on conflict (object_id) do update set heap_compression = excluded.heap_compression",  # fmt: skip
+        "update meta.indexes set compression = %s where object_id = %s and index_id = 1",
+        options.compression,
+        found.object_id,
+    )
+    st.run(
+        "insert into meta.heaps values (%s, %s) on conflict (object_id) do update set heap_compression ="
+        " excluded.heap_compression",
         found.object_id,
         options.compression,
     )

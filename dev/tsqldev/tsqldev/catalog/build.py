@@ -60,12 +60,16 @@ class TableBuilder:
         if nullable is None:
             nullable = spec.type.name not in ("rowversion", "sysname") and spec.identity is None
         if spec.identity is not None and spec.nullable:
-            raise SqlError(8147, f"Could not create IDENTITY attribute on nullable column '{spec.name}', table '{self.name}'.")  # fmt: skip
+            raise SqlError(
+                8147, f"Could not create IDENTITY attribute on nullable column '{spec.name}', table '{self.name}'."
+            )
         return replace(spec.type, collation=collation, nullable=nullable)
 
     def add_column(self, spec: ColumnSpec, *, keyed: bool = False) -> str:
         """Write the column's metadata; answer its PostgreSQL definition. `keyed`: part of the primary key."""
         st = self.statement
+        if spec.masked is not None:
+            raise unsupported("data masking")
         if any(column.name.casefold() == spec.name.casefold() for column in self.columns):
             raise SqlError(
                 2705,
@@ -98,7 +102,11 @@ class TableBuilder:
                     " numeric with a scale of 0, unencrypted, and constrained to be nonnullable.",
                 )
             if any(column.identity for column in self.columns):
-                raise SqlError(2744, f"Multiple identity columns specified for table '{self.name}'. Only one identity column per table is allowed.")  # fmt: skip
+                raise SqlError(
+                    2744,
+                    f"Multiple identity columns specified for table '{self.name}'. Only one identity column per table"
+                    " is allowed.",
+                )
             seed, increment = spec.identity
             if increment == 0:
                 raise SqlError(1753, "Identity increment must not be zero.")
@@ -154,7 +162,8 @@ class TableBuilder:
         name = name or f"{generated}__{object_id:08X}"
         self.taken(name)
         st.run(
-            "insert into meta.objects (object_id, database_id, schema_id, name, type, parent_object_id, is_system_named)"
+            "insert into meta.objects (object_id, database_id, schema_id, name, type, parent_object_id,"
+            " is_system_named)"
             " values (%s, %s, %s, %s, %s, %s, %s)",
             object_id,
             self.database_id,
@@ -186,7 +195,11 @@ class TableBuilder:
         ):
             raise SqlError(1781, "Column already has a DEFAULT bound to it.")
         if column.identity:
-            raise SqlError(1754, f"Defaults cannot be created on columns with an IDENTITY attribute. Table '{self.name}', column '{column.name}'.")  # fmt: skip
+            raise SqlError(
+                1754,
+                f"Defaults cannot be created on columns with an IDENTITY attribute. Table '{self.name}', column"
+                f" '{column.name}'.",
+            )
         sql, _ = self.compiler.column_expression(spec.text, (), (), column.type)
         object_id = self.constraint_object("D", spec.name, f"DF__{self.name[:9]}__{column.name[:5]}")
         st.run(
@@ -260,7 +273,9 @@ class TableBuilder:
         st = self.statement
         has_clustered = bool(st.one("select 1 from meta.indexes where object_id = %s and index_id = 1", self.object_id))
         clustered = spec.clustered if spec.clustered is not None else spec.primary and not has_clustered
-        if spec.primary and st.one("select 1 from meta.indexes where object_id = %s and is_primary_key", self.object_id):
+        if spec.primary and st.one(
+            "select 1 from meta.indexes where object_id = %s and is_primary_key", self.object_id
+        ):
             raise SqlError(1779, f"Table '{self.name}' already has a primary key defined on it.")
         if clustered and has_clustered:
             other = st.value("select name from meta.indexes where object_id = %s and index_id = 1", self.object_id)
@@ -311,7 +326,8 @@ class TableBuilder:
         options = spec.options
         kind = (5 if clustered else 6) if spec.columnstore else (1 if clustered else 2)
         st.run(
-            "insert into meta.indexes (object_id, index_id, name, type, is_unique, is_primary_key, is_unique_constraint,"
+            "insert into meta.indexes (object_id, index_id, name, type, is_unique, is_primary_key,"
+            " is_unique_constraint,"
             " is_padded, allow_row_locks, allow_page_locks, optimize_for_sequential_key, fill_factor, compression,"
             " filter_definition, physical_filter) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             self.object_id,
@@ -371,7 +387,9 @@ class TableBuilder:
                 1767, f"Foreign key '{spec.name or 'FK'}' references invalid table '{'.'.join(spec.target)}'."
             )
         if target.database_id != self.database_id:
-            raise SqlError(1763, f"Cross-database foreign key references are not supported. Foreign key '{'.'.join(spec.target)}'.")  # fmt: skip
+            raise SqlError(
+                1763, f"Cross-database foreign key references are not supported. Foreign key '{'.'.join(spec.target)}'."
+            )
         other = open_table(st, target) if target.object_id != self.object_id else self
         columns = [self._referencing(name, spec) for name in spec.columns]
         if spec.target_columns:
@@ -393,11 +411,13 @@ class TableBuilder:
             if not _comparable(mine.type, theirs.type):
                 raise SqlError(
                     1778,
-                    f"Column '{other.schema}.{other.name}.{theirs.name}' is not the same data type as referencing column"
+                    f"Column '{other.schema}.{other.name}.{theirs.name}' is not the same data type as referencing"
+                    " column"
                     f" '{self.name}.{mine.name}' in foreign key '{spec.name or 'FK'}'.",
                 )
         index_id = st.value(
-            "select i.index_id from meta.indexes i where i.object_id = %s and i.is_unique and i.filter_definition is null"
+            "select i.index_id from meta.indexes i where i.object_id = %s and i.is_unique and"
+            " i.filter_definition is null"
             " and (select array_agg(k.column_id order by k.column_id) from meta.index_columns k where"
             " k.object_id = i.object_id and k.index_id = i.index_id and k.key_ordinal > 0) = %s::int[]"
             " order by not i.is_primary_key, i.index_id limit 1",
@@ -407,7 +427,8 @@ class TableBuilder:
         if index_id is None:
             raise SqlError(
                 1776,
-                f"There are no primary or candidate keys in the referenced table '{other.schema}.{other.name}' that match"
+                f"There are no primary or candidate keys in the referenced table '{other.schema}.{other.name}'"
+                " that match"
                 f" the referencing column list in the foreign key '{spec.name or 'FK'}'.",
             )
         object_id = self.constraint_object("F", spec.name, f"FK__{self.name[:9]}__{columns[0].name[:5]}")
@@ -468,13 +489,19 @@ class TableBuilder:
         for column in self.columns:
             if column.name.casefold() == name.casefold():
                 return column
-        raise SqlError(1769, f"Foreign key '{spec.name or 'FK'}' references invalid column '{name}' in referencing table '{self.name}'.")  # fmt: skip
+        raise SqlError(
+            1769,
+            f"Foreign key '{spec.name or 'FK'}' references invalid column '{name}' in referencing table '{self.name}'.",
+        )
 
     def _referenced(self, name: str, spec: ForeignSpec) -> Column:
         for column in self.columns:
             if column.name.casefold() == name.casefold():
                 return column
-        raise SqlError(1770, f"Foreign key '{spec.name or 'FK'}' references invalid column '{name}' in referenced table '{self.name}'.")  # fmt: skip
+        raise SqlError(
+            1770,
+            f"Foreign key '{spec.name or 'FK'}' references invalid column '{name}' in referenced table '{self.name}'.",
+        )
 
 
 def index_sql(

@@ -54,10 +54,15 @@ def drop_database(st: Statement) -> None:
                 row[0],
                 row[0],
                 st.principal.login_id,
-            )  # fmt: skip
+            )
         )
         if row is None or not may:
-            raise SqlError(3701, f"Cannot drop the database '{name}', because it does not exist or you do not have permission.", severity=11, state=1)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the database '{name}', because it does not exist or you do not have permission.",
+                severity=11,
+                state=1,
+            )
         if row[0] <= 4:
             raise SqlError(3708, f"Cannot drop the database '{name}' because it is a system database.")
         if row[0] == st.database_id:
@@ -106,7 +111,12 @@ def alter_database(st: Statement) -> None:
         database_id,
         login,
     ):
-        raise SqlError(5011, f"User does not have permission to alter database '{name}', the database does not exist, or the database is not in a state that allows access checks.", severity=14)  # fmt: skip
+        raise SqlError(
+            5011,
+            f"User does not have permission to alter database '{name}', the database does not exist, or the"
+            " database is not in a state that allows access checks.",
+            severity=14,
+        )
     if read.take("MODIFY", "NAME", "="):
         new = read.name()
         read.end()
@@ -171,17 +181,18 @@ def _set_option(st: Statement, read: Reader, database_id: int) -> None:
                 15048, "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, or 160."
             )
         st.run("update meta.databases set compatibility_level = %s where database_id = %s", level, database_id)
-    elif option in ("READ_WRITE", "ONLINE"):
-        pass
-    elif option == "DELAYED_DURABILITY" and read.take("=", "DISABLED"):
-        pass
-    elif option == "PARAMETERIZATION" and read.take("SIMPLE"):
+    elif (
+        option in ("READ_WRITE", "ONLINE")
+        or (option == "DELAYED_DURABILITY" and read.take("=", "DISABLED"))
+        or (option == "PARAMETERIZATION" and read.take("SIMPLE"))
+    ):
         pass
     else:
         raise unsupported(f"ALTER DATABASE SET {option}")
     for key, value in stored.items():
         st.run(
-            "update meta.databases set options = options || jsonb_build_object(%s::text, %s::text) where database_id = %s",
+            "update meta.databases set options = options || jsonb_build_object(%s::text, %s::text) where"
+            " database_id = %s",
             key,
             value,
             database_id,
@@ -217,7 +228,8 @@ def create_schema(st: Statement) -> None:
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", state=3)
     st.run(
         "insert into meta.schemas (database_id, schema_id, name, principal_id) select %s,"
-        " (select coalesce(max(schema_id), 4) + 1 from meta.schemas where database_id = %s and schema_id < 16384), %s, %s",
+        " (select coalesce(max(schema_id), 4) + 1 from meta.schemas where database_id = %s and schema_id"
+        " < 16384), %s, %s",
         *(st.database_id, st.database_id, name, owner),
     )
     st.changed()
@@ -253,7 +265,8 @@ def drop_schema(st: Statement) -> None:
     if row[0] <= 4 or row[0] >= 16384:
         raise SqlError(15150, f"Cannot drop the schema '{name}'.")
     user = st.value(
-        "select name from meta.objects where database_id = %s and schema_id = %s order by parent_object_id, object_id limit 1",
+        "select name from meta.objects where database_id = %s and schema_id = %s order by"
+        " parent_object_id, object_id limit 1",
         st.database_id,
         row[0],
     )
@@ -287,10 +300,16 @@ def alter_schema(st: Statement) -> None:
         raise no_permission("find object", parts[-1])
     if not st.holds("SCHEMA", schema_id, "ALTER"):
         raise no_permission("alter schema", parts[-1])
-    if st.one("select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)", st.database_id, schema_id, found.name):  # fmt: skip
+    if st.one(
+        "select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s)",
+        st.database_id,
+        schema_id,
+        found.name,
+    ):
         raise SqlError(15530, f'The object with name "{found.name}" already exists.')
     st.run(
-        "update meta.objects set schema_id = %s, modify_date = meta.now() where object_id = %s or parent_object_id = %s",
+        "update meta.objects set schema_id = %s, modify_date = meta.now() where object_id = %s or"
+        " parent_object_id = %s",
         *(schema_id, found.object_id, found.object_id),
     )
     st.run(

@@ -157,9 +157,17 @@ def read_type(reader: Reader) -> SqlType:
         precision = sizes[0] if sizes else 18
         scale = sizes[1] if len(sizes) > 1 else 0
         if not 1 <= precision <= 38:
-            raise SqlError(2750, f"Column or parameter #1: Specified column precision {precision} is greater than the maximum precision of 38.")  # fmt: skip
+            raise SqlError(
+                2750,
+                f"Column or parameter #1: Specified column precision {precision} is greater than the maximum"
+                " precision of 38.",
+            )
         if scale > precision:
-            raise SqlError(2751, f"Column or parameter #1: Specified column scale {scale} is greater than the specified precision of {precision}.")  # fmt: skip
+            raise SqlError(
+                2751,
+                f"Column or parameter #1: Specified column scale {scale} is greater than the specified precision"
+                f" of {precision}.",
+            )
         return SqlType(name, precision=precision, scale=scale)
     if name in ("time", "datetime2", "datetimeoffset"):
         scale = sizes[0] if sizes else 7
@@ -170,7 +178,9 @@ def read_type(reader: Reader) -> SqlType:
         return SqlType("real" if sizes and sizes[0] <= 24 else "float")
     if name in _FIXED:
         if sizes:
-            raise SqlError(2716, f"Column, parameter, or variable #1: Cannot specify a column width on data type {name}.")  # fmt: skip
+            raise SqlError(
+                2716, f"Column, parameter, or variable #1: Cannot specify a column width on data type {name}."
+            )
         if name in ("text", "ntext", "image", "xml"):
             return SqlType(name, MAX)
         return SqlType(name, 128 if name == "sysname" else None)
@@ -204,9 +214,14 @@ def read_elements(reader: Reader) -> TableSpec:
 def read_element(reader: Reader, spec: TableSpec) -> None:
     if reader.peek("PERIOD", "FOR"):
         raise unsupported("system-versioned tables")
-    if reader.peek("CONSTRAINT") or reader.peek("PRIMARY") or reader.peek("UNIQUE") or reader.peek("CHECK"):
-        _table_constraint(reader, spec)
-    elif reader.peek("FOREIGN") or reader.peek("DEFAULT"):
+    if (
+        reader.peek("CONSTRAINT")
+        or reader.peek("PRIMARY")
+        or reader.peek("UNIQUE")
+        or reader.peek("CHECK")
+        or reader.peek("FOREIGN")
+        or reader.peek("DEFAULT")
+    ):
         _table_constraint(reader, spec)
     elif reader.token.kind == WORD and reader.token.value == "INDEX":
         reader.next()
@@ -315,8 +330,10 @@ def read_names(reader: Reader) -> tuple[str, ...]:
 _COMPRESSION = {"NONE": 0, "ROW": 1, "PAGE": 2, "COLUMNSTORE": 3, "COLUMNSTORE_ARCHIVE": 4}
 # Options that change how an index is built or stored, and nothing that a client could see.
 _WITHOUT_EFFECT = frozenset(
-    ["ONLINE", "SORT_IN_TEMPDB", "MAXDOP", "STATISTICS_NORECOMPUTE", "STATISTICS_INCREMENTAL", "RESUMABLE"]
-    + ["MAX_DURATION", "COMPRESSION_DELAY", "XML_COMPRESSION"]
+    [
+        *("ONLINE", "SORT_IN_TEMPDB", "MAXDOP", "STATISTICS_NORECOMPUTE", "STATISTICS_INCREMENTAL", "RESUMABLE"),
+        *("MAX_DURATION", "COMPRESSION_DELAY", "XML_COMPRESSION"),
+    ]
 )
 
 

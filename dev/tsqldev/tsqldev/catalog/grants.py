@@ -108,10 +108,16 @@ def _securable(st: Statement, names: list[str]) -> _Securable:
     if kind == "DATABASE":
         database_id, stored = st.database(name)
         if database_id != st.database_id:
-            raise SqlError(15151, f"Cannot find the database '{name}', because it does not exist or you do not have permission.")  # fmt: skip
+            raise SqlError(
+                15151, f"Cannot find the database '{name}', because it does not exist or you do not have permission."
+            )
         return _Securable(kind, 0, stored)
     if kind == "SCHEMA":
-        row = st.one("select schema_id, name from meta.schemas where database_id = %s and key = meta.fold(%s)", st.database_id, name)  # fmt: skip
+        row = st.one(
+            "select schema_id, name from meta.schemas where database_id = %s and key = meta.fold(%s)",
+            st.database_id,
+            name,
+        )
     elif kind == "OBJECT":
         found = st.find(parts, "U", "V", "P")
         row = None if found is None else (found.object_id, found.name)
@@ -119,14 +125,19 @@ def _securable(st: Statement, names: list[str]) -> _Securable:
             raise SqlError(4610, "You can only grant or revoke permissions on objects in the current database.")
     elif kind in ("USER", "ROLE"):
         row = st.one(
-            "select principal_id, name from meta.principals where database_id = %s and key = meta.fold(%s) and type = %s",
+            "select principal_id, name from meta.principals where database_id = %s and key = meta.fold(%s)"
+            " and type = %s",
             *(st.database_id, name, "S" if kind == "USER" else "R"),
         )
     elif kind == "ENDPOINT":
         endpoints = {"tsql local machine": 2, "tsql named pipes": 3, "tsql default tcp": 4, "tsql default via": 5}
         row = (endpoints[name.lower()], name) if name.lower() in endpoints else None
     else:
-        row = st.one("select principal_id, name from meta.logins where key = meta.fold(%s) and (type = 'R') = %s", name, kind == "SERVER ROLE")  # fmt: skip
+        row = st.one(
+            "select principal_id, name from meta.logins where key = meta.fold(%s) and (type = 'R') = %s",
+            name,
+            kind == "SERVER ROLE",
+        )
     if row is None:
         raise no_permission(f"find {kind.lower()}", name)
     if kind in ("LOGIN", "SERVER ROLE", "ENDPOINT") and st.database_id != 1:
@@ -175,7 +186,11 @@ def _grantee(st: Statement, on: _Securable, name: str) -> int:
         if row is None:
             raise no_permission("find login", name)
         if row[0] == 1 or row[0] == st.principal.login_id:
-            raise SqlError(4624, "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or yourself.")  # fmt: skip
+            raise SqlError(
+                4624,
+                "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or"
+                " yourself.",
+            )
         return int(row[0])
     row = st.one(
         "select principal_id, is_fixed_role from meta.principals where database_id = %s and key = meta.fold(%s)",
@@ -186,11 +201,22 @@ def _grantee(st: Statement, on: _Securable, name: str) -> int:
         raise no_permission("find user", name)
     owner = None
     if on.class_desc == "OBJECT":
-        owner = st.value("select coalesce(o.principal_id, s.principal_id) from meta.objects o join meta.schemas s using (database_id, schema_id) where o.object_id = %s", on.major_id)  # fmt: skip
+        owner = st.value(
+            "select coalesce(o.principal_id, s.principal_id) from meta.objects o join meta.schemas s using"
+            " (database_id, schema_id) where o.object_id = %s",
+            on.major_id,
+        )
     elif on.class_desc == "SCHEMA":
-        owner = st.value("select principal_id from meta.schemas where database_id = %s and schema_id = %s", st.database_id, on.major_id)  # fmt: skip
+        owner = st.value(
+            "select principal_id from meta.schemas where database_id = %s and schema_id = %s",
+            st.database_id,
+            on.major_id,
+        )
     if row[0] in (1, 3, 4, st.principal.user_id, owner):
-        raise SqlError(4624, "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or yourself.")  # fmt: skip
+        raise SqlError(
+            4624,
+            "Cannot grant, deny, or revoke permissions to sa, dbo, entity owner, information_schema, sys, or yourself.",
+        )
     if row[1]:
         raise SqlError(4617, "Cannot grant, deny or revoke permissions to or from special roles.")
     return int(row[0])
@@ -216,7 +242,8 @@ def _apply(
     if cascade and passed_on:
         # What the grantee passed on goes with it.
         st.run(
-            "delete from meta.permissions where database_id = %s and class = %s and major_id = %s and permission = %s and grantor = %s",  # fmt: skip
+            "delete from meta.permissions where database_id = %s and class = %s and major_id = %s and"
+            " permission = %s and grantor = %s",
             *(key[0], key[1], key[2], permission, grantee),
         )
     if option_only:
@@ -228,9 +255,9 @@ def _apply(
     grantor = st.principal.login_id if on.server else st.principal.user_id
     if on.class_desc in ("OBJECT", "SCHEMA"):
         grantor = _owner_or_self(st, on)
-    elif not on.server and st.holds("DATABASE", 0, "CONTROL"):
-        grantor = 1
-    elif on.server and st.value("select meta.is_sysadmin(%s)", st.principal.login_id):
+    elif (not on.server and st.holds("DATABASE", 0, "CONTROL")) or (
+        on.server and st.value("select meta.is_sysadmin(%s)", st.principal.login_id)
+    ):
         grantor = 1
     state = "D" if verb == "DENY" else "W" if with_grant else "G"
     st.run(
@@ -243,7 +270,15 @@ def _apply(
 def _owner_or_self(st: Statement, on: _Securable) -> int:
     """The grantor that is recorded: the owner of the securable where the caller acts with its rights."""
     if on.class_desc == "OBJECT":
-        owner = st.value("select coalesce(o.principal_id, s.principal_id) from meta.objects o join meta.schemas s using (database_id, schema_id) where o.object_id = %s", on.major_id)  # fmt: skip
+        owner = st.value(
+            "select coalesce(o.principal_id, s.principal_id) from meta.objects o join meta.schemas s using"
+            " (database_id, schema_id) where o.object_id = %s",
+            on.major_id,
+        )
     else:
-        owner = st.value("select principal_id from meta.schemas where database_id = %s and schema_id = %s", st.database_id, on.major_id)  # fmt: skip
+        owner = st.value(
+            "select principal_id from meta.schemas where database_id = %s and schema_id = %s",
+            st.database_id,
+            on.major_id,
+        )
     return int(owner) if st.holds(on.class_desc, on.major_id, "CONTROL") else st.principal.user_id

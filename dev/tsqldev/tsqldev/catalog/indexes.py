@@ -106,13 +106,18 @@ def _drop_one(st: Statement, parts: tuple[str, ...], name: str, *, quietly: bool
             return
         raise SqlError(
             3701,
-            f"Cannot drop the index '{'.'.join(parts)}.{name}', because it does not exist or you do not have permission.",
+            f"Cannot drop the index '{'.'.join(parts)}.{name}', because it does not exist or you do not have"
+            " permission.",
             severity=11,
             state=7,
         )
     if row[1] or row[2]:
         kind = "PRIMARY KEY" if row[1] else "UNIQUE KEY"
-        raise SqlError(3723, f"An explicit DROP INDEX is not allowed on index '{'.'.join(parts)}.{row[3]}'. It is being used for {kind} constraint enforcement.")  # fmt: skip
+        raise SqlError(
+            3723,
+            f"An explicit DROP INDEX is not allowed on index '{'.'.join(parts)}.{row[3]}'. It is being used"
+            f" for {kind} constraint enforcement.",
+        )
     user = st.value(
         "select o.name from meta.foreign_keys f join meta.objects o using (object_id)"
         " where f.referenced_object_id = %s and f.key_index_id = %s limit 1",
@@ -120,7 +125,11 @@ def _drop_one(st: Statement, parts: tuple[str, ...], name: str, *, quietly: bool
         row[0],
     )
     if user is not None:
-        raise SqlError(3723, f"An explicit DROP INDEX is not allowed on index '{'.'.join(parts)}.{row[3]}'. It is being used for FOREIGN KEY constraint enforcement.")  # fmt: skip
+        raise SqlError(
+            3723,
+            f"An explicit DROP INDEX is not allowed on index '{'.'.join(parts)}.{row[3]}'. It is being used"
+            " for FOREIGN KEY constraint enforcement.",
+        )
     remove_index(st, found.object_id, row[0])
 
 
@@ -157,7 +166,7 @@ def alter_index(st: Statement) -> None:
         written = read.peek("WITH")
         options = read_options(read)
         read.end()
-        for index_id, index_name, unique, condition, disabled, kind in rows:
+        for index_id, _, unique, condition, disabled, kind in rows:
             if disabled and kind in (1, 2):
                 keys = [
                     (next(c for c in build.columns if c.column_id == row[0]), bool(row[1]))
@@ -171,9 +180,19 @@ def alter_index(st: Statement) -> None:
                 st.run(
                     index_sql(build.compiler, f"i{found.object_id}_{index_id}", build.relation, keys, unique, condition)
                 )
-            st.run("update meta.indexes set is_disabled = false where object_id = %s and index_id = %s", found.object_id, index_id)  # fmt: skip
+            st.run(
+                "update meta.indexes set is_disabled = false where object_id = %s and index_id = %s",
+                found.object_id,
+                index_id,
+            )
             if written:
-                st.run("update meta.indexes set compression = %s, fill_factor = %s where object_id = %s and index_id = %s", options.compression, options.fill_factor, found.object_id, index_id)  # fmt: skip
+                st.run(
+                    "update meta.indexes set compression = %s, fill_factor = %s where object_id = %s and index_id = %s",
+                    options.compression,
+                    options.fill_factor,
+                    found.object_id,
+                    index_id,
+                )
     elif read.take("REORGANIZE"):
         if read.take("PARTITION", "="):
             read.next()

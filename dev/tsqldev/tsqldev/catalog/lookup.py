@@ -208,7 +208,7 @@ class Catalog:
     def _columns(self, query: str, object_id: int) -> tuple[Column, ...]:
         return tuple(_column(row) for row in self._rows(query, object_id))
 
-    def _rows(self, query: str, *values: object) -> list[Any]:
+    def _rows(self, query: str, *values: Any) -> list[Any]:
         return self.connection.cursor(row_factory=tuple_row).execute(query.encode(), values).fetchall()
 
 

@@ -139,7 +139,11 @@ def refresh_view(st: Statement, parts: tuple[str, ...]) -> None:
     """sp_refreshview, sp_refreshsqlmodule: the columns of a view as its text answers them now."""
     found = st.find(parts, "V", "P", "TR")
     if found is None or not st.holds("OBJECT", found.object_id, "ALTER"):
-        raise SqlError(15009, f"The object '{'.'.join(parts)}' does not exist in database '{st.principal.database}' or is invalid for this operation.")  # fmt: skip
+        raise SqlError(
+            15009,
+            f"The object '{'.'.join(parts)}' does not exist in database '{st.principal.database}' or is"
+            " invalid for this operation.",
+        )
     if found.type != "V":
         return
     body = st.value("select body from meta.modules where object_id = %s", found.object_id)
@@ -173,7 +177,10 @@ def create_procedure(st: Statement) -> None:
         read.take("AS")
         kind = read_type(read)
         if kind.name in CHARACTER:
-            kind = replace(kind, collation=st.value("select collation_name from meta.databases where database_id = %s", st.database_id))  # fmt: skip
+            kind = replace(
+                kind,
+                collation=st.value("select collation_name from meta.databases where database_id = %s", st.database_id),
+            )
         if read.peek("VARYING") or read.peek("READONLY"):
             raise unsupported(f"{read.token.value} parameters")
         if not read.take("NULL") and read.take("NOT"):
@@ -237,7 +244,11 @@ def create_trigger(st: Statement) -> None:
     if not st.holds("OBJECT", parent.object_id, "ALTER"):
         raise SqlError(8197, f"The object '{'.'.join(on)}' does not exist or is invalid for this operation.")
     if len(parts) > 1 and parts[-2].casefold() != parent.schema.casefold():
-        raise SqlError(2103, f"Cannot {'create' if verb.create else 'alter'} trigger '{'.'.join(parts)}' because its schema is different from the schema of the target table or view.")  # fmt: skip
+        raise SqlError(
+            2103,
+            f"Cannot {'create' if verb.create else 'alter'} trigger '{'.'.join(parts)}' because its schema is"
+            " different from the schema of the target table or view.",
+        )
     found = st.find((parent.schema, parts[-1]))
     if found is not None and (not verb.alter or found.type != "TR"):
         raise SqlError(2714, f"There is already an object named '{parts[-1]}' in the database.", state=2)
@@ -252,7 +263,12 @@ def create_trigger(st: Statement) -> None:
             found.object_id if found else 0,
         )
         if taken is not None:
-            raise SqlError(2111, f"Cannot create trigger '{parts[-1]}' on {'view' if parent.type == 'V' else 'table'} '{parent.schema}.{parent.name}' because an INSTEAD OF {taken[1]} trigger already exists on this object.")  # fmt: skip
+            raise SqlError(
+                2111,
+                f"Cannot create trigger '{parts[-1]}' on {'view' if parent.type == 'V' else 'table'}"
+                f" '{parent.schema}.{parent.name}' because an INSTEAD OF {taken[1]} trigger already exists on this"
+                " object.",
+            )
     place = (parent.database_id, parent.schema_id, parts[-1], parent.object_id)
     object_id = _store(st, verb, found, place, "TR", body, line, options)
     st.run(
@@ -297,7 +313,10 @@ def _server_trigger(st: Statement, verb: _Verb, parts: tuple[str, ...]) -> None:
             "select principal_id from meta.logins where key = meta.fold(%s) and type = 'S'", options.execute_as_name
         )
         if execute_as is None:
-            raise SqlError(15406, f'Cannot execute as the server principal because the principal "{options.execute_as_name}" does not exist, this type of principal cannot be impersonated, or you do not have permission.')  # fmt: skip
+            raise SqlError(
+                15406,
+                f'Cannot execute as the server principal because the principal "{options.execute_as_name}" does not exist, this type of principal cannot be impersonated, or you do not have permission.',
+            )
     existing = st.value("select object_id from meta.server_triggers where key = meta.fold(%s)", parts[0])
     if existing is not None and not verb.alter:
         raise SqlError(2714, f"There is already an object named '{parts[0]}' in the database.", state=2)
@@ -333,7 +352,11 @@ def _target(
     """The module that exists already (for ALTER), and where it belongs."""
     if len(parts) > 2:
         word = permission.partition(" ")[2]
-        raise SqlError(166, f"'CREATE/ALTER {word}' does not allow specifying the database name as a prefix to the object name.", severity=15)  # fmt: skip
+        raise SqlError(
+            166,
+            f"'CREATE/ALTER {word}' does not allow specifying the database name as a prefix to the object name.",
+            severity=15,
+        )
     database_id, schema_name, name = st.place(parts)
     found = st.find((schema_name, name))
     if found is not None and (not verb.alter or found.type != kind):
@@ -350,7 +373,11 @@ def _target(
         schema_id, _, _ = may_create_in(st, database_id, schema_name, permission)
         return None, (database_id, schema_id, name, 0)
     if not st.holds("OBJECT", found.object_id, "ALTER"):
-        raise SqlError(3704, f"User does not have permission to perform this operation on {permission.partition(' ')[2].lower()} '{name}'.")  # fmt: skip
+        raise SqlError(
+            3704,
+            "User does not have permission to perform this operation on"
+            f" {permission.partition(' ')[2].lower()} '{name}'.",
+        )
     return found, (database_id, found.schema_id, found.name, 0)
 
 
@@ -440,10 +467,20 @@ def drop_module(st: Statement) -> None:
         if found is None:
             if quietly:
                 continue
-            raise SqlError(3701, f"Cannot drop the {noun} '{'.'.join(parts)}', because it does not exist or you do not have permission.", severity=11, state=5)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the {noun} '{'.'.join(parts)}', because it does not exist or you do not have permission.",
+                severity=11,
+                state=5,
+            )
         allowed = st.holds("OBJECT", found.parent_object_id, "ALTER") if kind == "TR" else may_drop(st, found)
         if not allowed:
-            raise SqlError(3701, f"Cannot drop the {noun} '{'.'.join(parts)}', because it does not exist or you do not have permission.", severity=14, state=20)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the {noun} '{'.'.join(parts)}', because it does not exist or you do not have permission.",
+                severity=14,
+                state=20,
+            )
         forget(st, found)
     st.changed()
 
@@ -454,7 +491,12 @@ def _drop_server_triggers(st: Statement, names: list[tuple[str, ...]], *, quietl
         if known is None and quietly:
             continue
         if known is None or not st.holds("SERVER", 0, "CONTROL SERVER"):
-            raise SqlError(3701, f"Cannot drop the trigger '{parts[-1]}', because it does not exist or you do not have permission.", severity=11, state=5)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the trigger '{parts[-1]}', because it does not exist or you do not have permission.",
+                severity=11,
+                state=5,
+            )
         st.run("delete from meta.server_triggers where object_id = %s", known)
     st.changed()
 
@@ -473,12 +515,18 @@ def switch_trigger(st: Statement) -> None:
     if read.take("ALL", "SERVER"):
         read.end()
         if not st.holds("SERVER", 0, "CONTROL SERVER"):
-            raise SqlError(1088, f'Cannot find the object "{(names or ["ALL"])[0]}" because it does not exist or you do not have permissions.')  # fmt: skip
+            raise SqlError(
+                1088,
+                f'Cannot find the object "{(names or ["ALL"])[0]}" because it does not exist or you do not have permissions.',
+            )
         rows = st.run("select object_id, key from meta.server_triggers")
         wanted = {row[1] for row in rows} if names is None else {name.lower() for name in names}
         chosen = [row[0] for row in rows if row[1] in wanted]
         if len(chosen) < len(wanted):
-            raise SqlError(1088, f'Cannot find the object "{(names or [""])[0]}" because it does not exist or you do not have permissions.')  # fmt: skip
+            raise SqlError(
+                1088,
+                f'Cannot find the object "{(names or [""])[0]}" because it does not exist or you do not have permissions.',
+            )
         st.run("update meta.server_triggers set is_disabled = %s where object_id = any (%s)", disabled, chosen)
         st.changed()
         return
@@ -488,6 +536,8 @@ def switch_trigger(st: Statement) -> None:
     read.end()
     found = st.find(on, "U", "V")
     if found is None or not st.holds("OBJECT", found.object_id, "ALTER"):
-        raise SqlError(1088, f'Cannot find the object "{".".join(on)}" because it does not exist or you do not have permissions.')  # fmt: skip
+        raise SqlError(
+            1088, f'Cannot find the object "{".".join(on)}" because it does not exist or you do not have permissions.'
+        )
     set_triggers(st, found, names, disabled=disabled)
     st.changed()

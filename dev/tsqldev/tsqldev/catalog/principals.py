@@ -82,9 +82,10 @@ def create_login(st: Statement) -> None:
         raise SqlError(15025, f"The server principal '{name}' already exists.")
     if clear is not None and policy and not meets_policy(clear, name):
         raise SqlError(
-            15118, "Password validation failed. The password does not meet the operating system policy requirements"
-            " because it is not complex enough."
-        )  # fmt: skip
+            15118,
+            "Password validation failed. The password does not meet the operating system policy requirements"
+            " because it is not complex enough.",
+        )
     if expiration and not policy:
         raise SqlError(15122, "The CHECK_EXPIRATION option cannot be used when CHECK_POLICY is OFF.")
     if sid and len(sid) != 16:
@@ -114,7 +115,9 @@ def _login(st: Statement, verb: str, name: str, kind: str = "S") -> tuple[int, s
     word, securable = ("login", "LOGIN") if kind == "S" else ("server role", "SERVER ROLE")
     if row is None or not st.holds(securable, row[0], "ALTER"):
         raise no_permission(f"{verb} {word}", name)
-    privileged = st.value("select meta.is_sysadmin(%s)", row[0]) and not st.value("select meta.is_sysadmin(%s)", st.principal.login_id)  # fmt: skip
+    privileged = st.value("select meta.is_sysadmin(%s)", row[0]) and not st.value(
+        "select meta.is_sysadmin(%s)", st.principal.login_id
+    )
     if kind == "S" and privileged and row[0] != st.principal.login_id:
         raise no_permission(f"{verb} {word}", name)
     return row[0], row[1]
@@ -174,11 +177,14 @@ def alter_login(st: Statement) -> None:
     row = st.one("select check_policy, name from meta.logins where principal_id = %s", login_id)
     if clear is not None and (policy if policy is not None else row[0]) and not meets_policy(clear, row[1]):
         raise SqlError(
-            15118, "Password validation failed. The password does not meet the operating system policy requirements"
-            " because it is not complex enough."
-        )  # fmt: skip
+            15118,
+            "Password validation failed. The password does not meet the operating system policy requirements"
+            " because it is not complex enough.",
+        )
     for column, value in changes:
-        if column == "name" and st.one("select 1 from meta.logins where key = meta.fold(%s) and principal_id <> %s", value, login_id):  # fmt: skip
+        if column == "name" and st.one(
+            "select 1 from meta.logins where key = meta.fold(%s) and principal_id <> %s", value, login_id
+        ):
             raise SqlError(15025, f"The server principal '{value}' already exists.")
         st.run(
             f"update meta.logins set {column} = %s, modify_date = meta.now() where principal_id = %s", value, login_id
@@ -193,18 +199,32 @@ def drop_login(st: Statement) -> None:
     read.end()
     login_id, stored = _login(st, "drop", name)
     if login_id in (1, st.principal.login_id):
-        raise SqlError(15405 if login_id == 1 else 15434, f"Could not drop login '{stored}' as the user is currently logged in.")  # fmt: skip
+        raise SqlError(
+            15405 if login_id == 1 else 15434, f"Could not drop login '{stored}' as the user is currently logged in."
+        )
     sid = st.value("select sid from meta.logins where principal_id = %s", login_id)
     owned = st.value("select name from meta.databases where owner_sid = %s", sid)
     if owned is not None:
-        raise SqlError(15174, f"Login '{stored}' owns one or more database(s). Change the owner of the database(s) before dropping the login.")  # fmt: skip
+        raise SqlError(
+            15174,
+            f"Login '{stored}' owns one or more database(s). Change the owner of the database(s) before"
+            " dropping the login.",
+        )
     if st.one(
         "select 1 from meta.permissions where database_id = 0 and grantor = %s and grantee <> %s", login_id, login_id
     ):
-        raise SqlError(15173, f"Server principal '{stored}' has granted one or more permission(s). Revoke the permission(s) before dropping the server principal.")  # fmt: skip
+        raise SqlError(
+            15173,
+            f"Server principal '{stored}' has granted one or more permission(s). Revoke the permission(s)"
+            " before dropping the server principal.",
+        )
     if st.one("select 1 from meta.logins where owning_principal_id = %s", login_id):
         raise SqlError(15141, "The server principal owns a server role and cannot be dropped.")
-    st.run("delete from meta.permissions where database_id = 0 and (grantee = %s or (class = 101 and major_id = %s))", login_id, login_id)  # fmt: skip
+    st.run(
+        "delete from meta.permissions where database_id = 0 and (grantee = %s or (class = 101 and major_id = %s))",
+        login_id,
+        login_id,
+    )
     st.run("delete from meta.role_members where database_id = 0 and member_id = %s", login_id)
     st.run("delete from meta.logins where principal_id = %s", login_id)
     st.changed()
@@ -270,7 +290,8 @@ def _new_principal(st: Statement, name: str) -> int:
         raise SqlError(15023, f"User, group, or role '{name}' already exists in the current database.")
     return int(
         st.value(
-            "select greatest(max(principal_id), 4) + 1 from meta.principals where database_id = %s and principal_id < 16384",
+            "select greatest(max(principal_id), 4) + 1 from meta.principals where database_id = %s and"
+            " principal_id < 16384",
             st.database_id,
         )
     )
@@ -298,7 +319,12 @@ def alter_user(st: Statement) -> None:
         read.expect("=")
         if option == "NAME":
             new = read.name()
-            if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, user_id):  # fmt: skip
+            if st.one(
+                "select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s",
+                st.database_id,
+                new,
+                user_id,
+            ):
                 raise SqlError(15023, f"User, group, or role '{new}' already exists in the current database.")
             _set(st, user_id, "name", new)
         elif option == "DEFAULT_SCHEMA":
@@ -318,7 +344,8 @@ def alter_user(st: Statement) -> None:
 
 def _set(st: Statement, principal_id: int, column: str, value: object) -> None:
     st.run(
-        f"update meta.principals set {column} = %s, modify_date = meta.now() where database_id = %s and principal_id = %s",
+        f"update meta.principals set {column} = %s, modify_date = meta.now() where database_id = %s and"
+        " principal_id = %s",
         *(value, st.database_id, principal_id),
     )
 
@@ -348,16 +375,32 @@ def _drop_principal(st: Statement, word: str, kind: str) -> None:
     if st.one("select 1 from meta.objects where database_id = %s and principal_id = %s", st.database_id, principal_id):
         raise SqlError(15183, "The database principal owns objects in the database and cannot be dropped.")
     if st.one(
-        "select 1 from meta.principals where database_id = %s and owning_principal_id = %s", st.database_id, principal_id
+        "select 1 from meta.principals where database_id = %s and owning_principal_id = %s",
+        st.database_id,
+        principal_id,
     ):
         raise SqlError(15421, "The database principal owns a database role and cannot be dropped.")
     if kind == "R" and st.one(
         "select 1 from meta.role_members where database_id = %s and role_id = %s", st.database_id, principal_id
     ):
         raise SqlError(15144, "The role has members. It must be empty before it can be dropped.")
-    if st.one("select 1 from meta.permissions where database_id = %s and grantor = %s and grantee <> %s", st.database_id, principal_id, principal_id):  # fmt: skip
-        raise SqlError(15284, "The database principal has granted or denied permissions to objects in the database and cannot be dropped.")  # fmt: skip
-    st.run("delete from meta.permissions where database_id = %s and (grantee = %s or (class = 4 and major_id = %s))", st.database_id, principal_id, principal_id)  # fmt: skip
+    if st.one(
+        "select 1 from meta.permissions where database_id = %s and grantor = %s and grantee <> %s",
+        st.database_id,
+        principal_id,
+        principal_id,
+    ):
+        raise SqlError(
+            15284,
+            "The database principal has granted or denied permissions to objects in the database and cannot"
+            " be dropped.",
+        )
+    st.run(
+        "delete from meta.permissions where database_id = %s and (grantee = %s or (class = 4 and major_id = %s))",
+        st.database_id,
+        principal_id,
+        principal_id,
+    )
     st.run(
         "delete from meta.role_members where database_id = %s and %s in (member_id, role_id)",
         st.database_id,
@@ -380,7 +423,11 @@ def create_role(st: Statement) -> None:
     if not st.holds("DATABASE", 0, "CREATE ROLE"):
         raise SqlError(15247, _REFUSED)
     if owner_name is not None:
-        found = st.value("select principal_id from meta.principals where database_id = %s and key = meta.fold(%s)", st.database_id, owner_name)  # fmt: skip
+        found = st.value(
+            "select principal_id from meta.principals where database_id = %s and key = meta.fold(%s)",
+            st.database_id,
+            owner_name,
+        )
         if found is None or not may_give_to(st, found):
             raise no_permission("find user", owner_name)
         owner = found
@@ -401,7 +448,12 @@ def alter_role(st: Statement) -> None:
         role_id, _ = _principal(st, "alter", name, "R")
         new = read.name()
         read.end()
-        if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s", st.database_id, new, role_id):  # fmt: skip
+        if st.one(
+            "select 1 from meta.principals where database_id = %s and key = meta.fold(%s) and principal_id <> %s",
+            st.database_id,
+            new,
+            role_id,
+        ):
             raise SqlError(15023, f"User, group, or role '{new}' already exists in the current database.")
         _set(st, role_id, "name", new)
     else:
@@ -418,7 +470,8 @@ def alter_role(st: Statement) -> None:
 def change_membership(st: Statement, role: str, member: str, *, add: bool) -> None:
     """ALTER ROLE ... ADD | DROP MEMBER; sp_addrolemember and sp_droprolemember."""
     row = st.one(
-        "select principal_id, is_fixed_role from meta.principals where database_id = %s and key = meta.fold(%s) and type = 'R'",
+        "select principal_id, is_fixed_role from meta.principals where database_id = %s and key ="
+        " meta.fold(%s) and type = 'R'",
         *(st.database_id, role),
     )
     # Only db_owner changes who is in a fixed role.
@@ -445,7 +498,12 @@ def change_membership(st: Statement, role: str, member: str, *, add: bool) -> No
             "insert into meta.role_members values (%s, %s, %s) on conflict do nothing", st.database_id, row[0], found[0]
         )
     else:
-        st.run("delete from meta.role_members where database_id = %s and role_id = %s and member_id = %s", st.database_id, row[0], found[0])  # fmt: skip
+        st.run(
+            "delete from meta.role_members where database_id = %s and role_id = %s and member_id = %s",
+            st.database_id,
+            row[0],
+            found[0],
+        )
     st.changed()
 
 
@@ -563,7 +621,11 @@ def alter_authorization(st: Statement) -> None:
             raise no_permission("find object", parts[-1])
         owner = None if schema_owner else _new_owner(st, new)
         st.run("update meta.objects set principal_id = %s where object_id = %s", owner, found.object_id)
-        st.run("delete from meta.permissions where database_id = %s and class = 1 and major_id = %s", st.database_id, found.object_id)  # fmt: skip
+        st.run(
+            "delete from meta.permissions where database_id = %s and class = 1 and major_id = %s",
+            st.database_id,
+            found.object_id,
+        )
     elif kind == "ROLE":
         role_id, _ = _principal(st, "find", parts[-1], "R")
         _set(st, role_id, "owning_principal_id", _new_owner(st, new))
@@ -585,12 +647,22 @@ def _database_owner(st: Statement, database: str, login: str | None) -> None:
     database_id, _ = st.database(database)
     row = st.one("select principal_id, sid from meta.logins where key = meta.fold(%s) and type = 'S'", login)
     caller = st.principal.login_id
-    may = st.value("select meta.has_permission(%s, %s, meta.user_of(%s, %s), 'DATABASE', 0, 'TAKE OWNERSHIP')", caller, database_id, database_id, caller)  # fmt: skip
+    may = st.value(
+        "select meta.has_permission(%s, %s, meta.user_of(%s, %s), 'DATABASE', 0, 'TAKE OWNERSHIP')",
+        caller,
+        database_id,
+        database_id,
+        caller,
+    )
     if not may or row is None:
         raise no_permission("find principal" if may else "find database", str(login) if may else database)
     if row[0] != caller and not st.holds("LOGIN", row[0], "IMPERSONATE"):
         raise no_permission("find principal", str(login))
-    if st.one("select 1 from meta.principals where database_id = %s and sid = %s and principal_id <> 1 and type = 'S'", database_id, row[1]):  # fmt: skip
+    if st.one(
+        "select 1 from meta.principals where database_id = %s and sid = %s and principal_id <> 1 and type = 'S'",
+        database_id,
+        row[1],
+    ):
         raise SqlError(15110, "The proposed new database owner is already a user or aliased in the database.")
     st.run("update meta.databases set owner_sid = %s where database_id = %s", row[1], database_id)
     st.run("update meta.principals set sid = %s where database_id = %s and principal_id = 1", row[1], database_id)

@@ -60,10 +60,16 @@ def _rename_object(st: Statement, parts: tuple[str, ...], new: str) -> None:
         raise _ambiguous("OBJECT", shown)
     _require_alter(st, found, "OBJECT", shown)
     if st.one(
-        "select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s) and object_id <> %s",
+        "select 1 from meta.objects where database_id = %s and schema_id = %s and key = meta.fold(%s) and"
+        " object_id <> %s",
         *(found.database_id, found.schema_id, new, found.object_id),
     ):
-        raise SqlError(15335, f"Error: The new name '{new}' is already in use as a object name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
+        raise SqlError(
+            15335,
+            f"Error: The new name '{new}' is already in use as a object name and would cause a duplicate that"
+            " is not permitted.",
+            severity=11,
+        )
     st.run("update meta.objects set name = %s, modify_date = meta.now() where object_id = %s", new, found.object_id)
     if found.type in ("PK", "UQ"):
         st.run(
@@ -86,14 +92,23 @@ def _rename_column(st: Statement, parts: tuple[str, ...], new: str) -> None:
         "select 1 from meta.columns where object_id = %s and key = meta.fold(%s) and column_id <> %s",
         *(found.object_id, new, row[0]),
     ):
-        raise SqlError(15335, f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
+        raise SqlError(
+            15335,
+            f"Error: The new name '{new}' is already in use as a COLUMN name and would cause a duplicate that"
+            " is not permitted.",
+            severity=11,
+        )
     enforced = st.value(
         "select o.name from meta.check_constraints c join meta.objects o using (object_id)"
         " where c.parent_object_id = %s and c.physical ~ ('\\mc' || %s || '\\M') limit 1",
         *(found.object_id, row[0]),
     )
     if enforced is not None:
-        raise SqlError(15336, f"Object '{shown}' cannot be renamed because the object participates in enforced dependencies.", severity=11)  # fmt: skip
+        raise SqlError(
+            15336,
+            f"Object '{shown}' cannot be renamed because the object participates in enforced dependencies.",
+            severity=11,
+        )
     st.run("update meta.columns set name = %s where object_id = %s and column_id = %s", new, found.object_id, row[0])
     st.run("update meta.objects set modify_date = meta.now() where object_id = %s", found.object_id)
 
@@ -111,7 +126,12 @@ def _rename_index(st: Statement, parts: tuple[str, ...], new: str) -> None:
         "select 1 from meta.indexes where object_id = %s and key = meta.fold(%s) and index_id <> %s",
         *(found.object_id, new, row[0]),
     ):
-        raise SqlError(15335, f"Error: The new name '{new}' is already in use as a INDEX name and would cause a duplicate that is not permitted.", severity=11)  # fmt: skip
+        raise SqlError(
+            15335,
+            f"Error: The new name '{new}' is already in use as a INDEX name and would cause a duplicate that"
+            " is not permitted.",
+            severity=11,
+        )
     st.run("update meta.indexes set name = %s where object_id = %s and index_id = %s", new, found.object_id, row[0])
     # The constraint of a key index bears the same name.
     st.run(
@@ -155,7 +175,9 @@ def extended_property(
 
 def _securable(st: Statement, levels: tuple[_Level, _Level, _Level]) -> tuple[int, int, int, str]:
     (type0, name0), (type1, name1), (type2, name2) = levels
-    missing = SqlError(15135, "Object is invalid. Extended properties are not permitted on this object, or the object does not exist.")  # fmt: skip
+    missing = SqlError(
+        15135, "Object is invalid. Extended properties are not permitted on this object, or the object does not exist."
+    )
     if type0 is None:
         if not st.holds("DATABASE", 0, "ALTER"):
             raise missing
@@ -182,13 +204,21 @@ def _securable(st: Statement, levels: tuple[_Level, _Level, _Level]) -> tuple[in
         return 1, found.object_id, 0, shown
     kind = type2.upper()
     if kind == "COLUMN":
-        minor = st.value("select column_id from meta.columns where object_id = %s and key = meta.fold(%s)", found.object_id, name2)  # fmt: skip
+        minor = st.value(
+            "select column_id from meta.columns where object_id = %s and key = meta.fold(%s)", found.object_id, name2
+        )
         class_id, major = 1, found.object_id
     elif kind == "INDEX":
-        minor = st.value("select index_id from meta.indexes where object_id = %s and key = meta.fold(%s)", found.object_id, name2)  # fmt: skip
+        minor = st.value(
+            "select index_id from meta.indexes where object_id = %s and key = meta.fold(%s)", found.object_id, name2
+        )
         class_id, major = 7, found.object_id
     elif kind in ("CONSTRAINT", "TRIGGER"):
-        inner = st.value("select object_id from meta.objects where parent_object_id = %s and key = meta.fold(%s)", found.object_id, name2)  # fmt: skip
+        inner = st.value(
+            "select object_id from meta.objects where parent_object_id = %s and key = meta.fold(%s)",
+            found.object_id,
+            name2,
+        )
         if inner is None:
             raise missing
         return 1, inner, 0, f"{shown}.{name2}"

@@ -167,9 +167,10 @@ begin
         where o.database_id = db
           and (coalesce(p.principal_id, o.principal_id, s.principal_id) = any (tokens)
             or exists (
-                select from unnest(case when o.type in ('U', 'V', 'P', 'TT') or o.parent_object_id = 0
-                    then array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'EXECUTE', 'REFERENCES', 'VIEW DEFINITION', 'ALTER']
-                    else array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'REFERENCES', 'VIEW DEFINITION', 'ALTER'] end) wanted
+                select from unnest(case coalesce(p.type, o.type)
+                    when 'P' then array['EXECUTE', 'VIEW DEFINITION', 'ALTER', 'CONTROL']
+                    else array['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'REFERENCES', 'VIEW DEFINITION', 'ALTER', 'CONTROL']
+                    end) wanted
                 where meta.has_permission(login, db, usr, 'OBJECT', coalesce(p.object_id, o.object_id), wanted)))
     )
     select object_id from seen

@@ -16,19 +16,22 @@ from tsqldev.types import BINARY, CHARACTER, DEFAULT_COLLATION, MAX, SqlType
 CATALOG_COLLATION = "Latin1_General_CI_AS_KS_WS"
 
 _OBJECT_COLUMNS = (
-    "o.name, o.object_id, o.principal_id, o.schema_id, o.parent_object_id, o.type, case o.type when 'U' then 'USER_TABLE'"
+    "o.name, o.object_id, o.principal_id, o.schema_id, o.parent_object_id, o.type, case o.type when"
+    " 'U' then 'USER_TABLE'"
     " when 'V' then 'VIEW' when 'P' then 'SQL_STORED_PROCEDURE' when 'TR' then 'SQL_TRIGGER'"
     " when 'PK' then 'PRIMARY_KEY_CONSTRAINT' when 'UQ' then 'UNIQUE_CONSTRAINT' when 'F' then 'FOREIGN_KEY_CONSTRAINT'"
     " when 'C' then 'CHECK_CONSTRAINT' when 'D' then 'DEFAULT_CONSTRAINT' end, o.create_date, o.modify_date, 0, 0, 0"
 )
 _COLUMN_COLUMNS = (
-    "c.object_id, c.name, c.column_id, (meta.type_row(c.type_name)).system_type_id, (meta.type_row(c.type_name)).user_type_id,"
+    "c.object_id, c.name, c.column_id, (meta.type_row(c.type_name)).system_type_id,"
+    " (meta.type_row(c.type_name)).user_type_id,"
     " meta.max_length(c.type_name, c.length, c.precision, c.scale),"
     " meta.column_precision(c.type_name, c.length, c.precision, c.scale), meta.type_scale(c.type_name, c.scale),"
     " case when (meta.type_row(c.type_name)).takes_collation then c.collation_name end, c.is_nullable,"
     " c.type_name not in ('text', 'ntext', 'image', 'xml') or true, c.is_rowguidcol,"
     " c.is_identity, c.computed is not null, 0, 0, 0, 0, 0, 0, 0, c.default_object_id, 0, c.is_sparse, 0, 0,"
-    " 'NOT_APPLICABLE', null, null, null, null, null, 0, c.masking_function is not null, null, null, null, null, null, 0, 0"
+    " 'NOT_APPLICABLE', null, null, null, null, null, 0, c.masking_function is not null, null, null,"
+    " null, null, null, 0, 0"
 )
 _MACROS = {
     "{object}": "name sysname!, object_id int!, principal_id int, schema_id int!, parent_object_id int!, type char(2)!,"
@@ -36,7 +39,8 @@ _MACROS = {
     " is_schema_published bit!",
     "{column}": "object_id int!, name sysname, column_id int!, system_type_id tinyint!, user_type_id int!,"
     " max_length smallint!, precision tinyint!, scale tinyint!, collation_name sysname, is_nullable bit,"
-    " is_ansi_padded bit!, is_rowguidcol bit!, is_identity bit!, is_computed bit!, is_filestream bit!, is_replicated bit,"
+    " is_ansi_padded bit!, is_rowguidcol bit!, is_identity bit!, is_computed bit!, is_filestream"
+    " bit!, is_replicated bit,"
     " is_non_sql_subscribed bit, is_merge_published bit, is_dts_replicated bit, is_xml_document bit!,"
     " xml_collection_id int!, default_object_id int!, rule_object_id int!, is_sparse bit, is_column_set bit,"
     " generated_always_type tinyint, generated_always_type_desc nvarchar(60), encryption_type int,"

@@ -98,7 +98,7 @@ def touch_rowversion(st: Statement, build: TableBuilder, column: Column) -> None
 
 def _order(constraint: object) -> int:
     if isinstance(constraint, KeySpec):
-        return 0 if constraint.primary and constraint.clustered is not False or constraint.clustered else 1
+        return 0 if (constraint.primary and constraint.clustered is not False) or constraint.clustered else 1
     return 2
 
 
@@ -110,14 +110,20 @@ def may_create_in(st: Statement, database_id: int, schema_name: str, permission:
             raise permission_denied(permission, name)
         schema = st.schema(schema_name)
         if not st.holds("SCHEMA", schema[0], "ALTER"):
-            raise SqlError(2760, f'The specified schema name "{schema_name}" either does not exist or you do not have permission to use it.')  # fmt: skip
+            raise SqlError(
+                2760,
+                f'The specified schema name "{schema_name}" either does not exist or you do not have permission to use it.',
+            )
         return schema
     other = st.access.enter(st.principal.login_id, name)
     if not st.access.holds(other, "DATABASE", 0, permission):
         raise permission_denied(permission, name)
     schema = st.schema(schema_name, database_id)
     if not st.access.holds(other, "SCHEMA", schema[0], "ALTER"):
-        raise SqlError(2760, f'The specified schema name "{schema_name}" either does not exist or you do not have permission to use it.')  # fmt: skip
+        raise SqlError(
+            2760,
+            f'The specified schema name "{schema_name}" either does not exist or you do not have permission to use it.',
+        )
     return schema
 
 
@@ -128,7 +134,8 @@ def table_from_columns(st: Statement, parts: tuple[str, ...], columns: Sequence[
         if not column.name:
             raise SqlError(
                 1038,
-                "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name."
+                "An object or column name is missing or empty. For SELECT INTO statements, verify each column has"
+                " a name."
                 f" Column {number} has none.",
                 severity=15,
             )
@@ -160,9 +167,19 @@ def drop_table(st: Statement) -> None:
         if found is None:
             if quietly:
                 continue
-            raise SqlError(3701, f"Cannot drop the table '{shown}', because it does not exist or you do not have permission.", severity=11, state=5)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the table '{shown}', because it does not exist or you do not have permission.",
+                severity=11,
+                state=5,
+            )
         if not may_drop(st, found):
-            raise SqlError(3701, f"Cannot drop the table '{shown}', because it does not exist or you do not have permission.", severity=14, state=20)  # fmt: skip
+            raise SqlError(
+                3701,
+                f"Cannot drop the table '{shown}', because it does not exist or you do not have permission.",
+                severity=14,
+                state=20,
+            )
         if st.one(
             "select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s",
             found.object_id,
@@ -196,8 +213,16 @@ def forget(st: Statement, found: Found) -> None:
             found.object_id,
         )
     ]
-    st.run("delete from meta.permissions where database_id = %s and class = 1 and major_id = any (%s)", found.database_id, ids)  # fmt: skip
-    st.run("delete from meta.extended_properties where database_id = %s and class in (1, 7) and major_id = any (%s)", found.database_id, ids)  # fmt: skip
+    st.run(
+        "delete from meta.permissions where database_id = %s and class = 1 and major_id = any (%s)",
+        found.database_id,
+        ids,
+    )
+    st.run(
+        "delete from meta.extended_properties where database_id = %s and class in (1, 7) and major_id = any (%s)",
+        found.database_id,
+        ids,
+    )
     st.run("delete from meta.objects where object_id = any (%s)", ids)
 
 
@@ -213,8 +238,15 @@ def truncate_table(st: Statement) -> None:
         raise SqlError(
             4701, f'Cannot find the object "{parts[-1]}" because it does not exist or you do not have permissions.'
         )
-    if st.one("select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s", found.object_id, found.object_id):  # fmt: skip
-        raise SqlError(4712, f"Cannot truncate table '{'.'.join(parts)}' because it is being referenced by a FOREIGN KEY constraint.")  # fmt: skip
+    if st.one(
+        "select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s",
+        found.object_id,
+        found.object_id,
+    ):
+        raise SqlError(
+            4712,
+            f"Cannot truncate table '{'.'.join(parts)}' because it is being referenced by a FOREIGN KEY constraint.",
+        )
     st.run(f"truncate table {found.relation} restart identity cascade")
 
 
