@@ -5,6 +5,7 @@ from airflow_provider_dpone.operators.closing import CloseGate, FinalizeAttempt
 from airflow_provider_dpone.operators.composition import ActivateComposition, RetireComposition
 from airflow_provider_dpone.operators.guarded import GuardedDbtRun, GuardedOperator, MsSqlToClickHouse, PostgresToMsSql
 from airflow_provider_dpone.operators.reconcile import ReconcileUnknown
+from airflow_provider_dpone.operators.sweep import SweepAttempts
 
 __all__ = [
     "ActivateComposition",
@@ -17,4 +18,5 @@ __all__ = [
     "PostgresToMsSql",
     "ReconcileUnknown",
     "RetireComposition",
+    "SweepAttempts",
 ]

@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from airflow.api_fastapi.core_api.security import get_user
 
 from airflow_provider_dpone.links.attempt import AttemptLink, attempts_url
-from airflow_provider_dpone.plugins import attempts_page
+from airflow_provider_dpone.plugins import attempts_page, attempts_view
 from airflow_provider_dpone.plugins.attempts import AttemptsApp, DponePlugin
 from airflow_provider_dpone.triggers import PauseTrigger, QuiescenceTrigger
 
@@ -45,7 +46,7 @@ def signed_in(monkeypatch: pytest.MonkeyPatch, readable: set[str]) -> Any:
 
     monkeypatch.setattr(attempts_page, "get_auth_manager", Manager)
     app = attempts_page.build_app()
-    app.dependency_overrides[attempts_page.get_user] = lambda: "somebody"
+    app.dependency_overrides[get_user] = lambda: "somebody"
     return app
 
 
@@ -72,7 +73,7 @@ def row(dag_id: str, **other: Any) -> dict[str, Any]:
 
 
 def test_attempts_of_unreadable_dags_are_left_out_and_text_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts_page.attempts_view, "listed", lambda *_: [row("open"), row("closed")])
+    monkeypatch.setattr(attempts_view, "listed", lambda *_: [row("open"), row("closed")])
     page = get(signed_in(monkeypatch, {"open"}), "/attempts")
     assert page.status_code == 200
     assert "sha256:openopen" in page.text and "sha256:closedclosed" not in page.text
@@ -81,13 +82,18 @@ def test_attempts_of_unreadable_dags_are_left_out_and_text_is_escaped(monkeypatc
 
 
 def test_an_attempt_of_an_unreadable_dag_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts_page.attempts_view, "one", lambda _: {"coordinates": {"dag_id": "closed"}})
+    monkeypatch.setattr(attempts_view, "one", lambda _: {"coordinates": {"dag_id": "closed"}})
     assert get(signed_in(monkeypatch, {"open"}), "/api/attempts/sha256:0").status_code == 404
 
 
 def test_the_placeholder_of_an_unmapped_task_is_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(attempts_page.attempts_view, "listed", lambda *arguments: asked.append(arguments) or [])
+
+    def listed(*arguments: Any) -> list[Any]:
+        asked.append(arguments)
+        return []
+
+    monkeypatch.setattr(attempts_view, "listed", listed)
     app = signed_in(monkeypatch, set())
     get(app, "/attempts?dag_id=d&run_id=r&task_id=t&map_index=%7BMAP_INDEX%7D")
     get(app, "/attempts?dag_id=d&run_id=r&task_id=t&map_index=2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from airflow.sdk.log import redact
+from airflow.sdk._shared.secrets_masker import redact
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.hooks import (

@@ -17,6 +17,7 @@ EXPECTED = {
     "flights_warehouse.py": {"flights_warehouse"},
     "flights_publish.py": {"flights_publish"},
     "flights_parent.py": {"flights_parent"},
+    "dpone_operations.py": {"dpone_maintenance", "dpone_reconcile"},
 }
 
 PARSE = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +44,7 @@ class Attempt:
     """Stands for `GuardedAttempt` where an operator calls it; ends as the test says."""
 
     ends: Exception | None = None
-    calls: tuple[str, ...] = ()
+    calls: tuple[str, ...] = field(default=())
 
     def run(self) -> Any:
         return self._end("run")
@@ -111,7 +111,7 @@ def test_overlap_waits_without_a_worker_when_told_to_and_not_forever(attempt: At
     with pytest.raises(TaskDeferred) as deferred:
         task.execute(CONTEXT)
     assert deferred.value.method_name == "execute_after_overlap"
-    again = dict(deferred.value.kwargs)
+    again = dict(deferred.value.kwargs or {})
     with pytest.raises(TaskDeferred) as second:
         task.execute_after_overlap(CONTEXT, {}, **again)
     assert second.value.kwargs == again, "the clock of the wait starts once"
@@ -155,7 +155,7 @@ def test_an_operator_refuses_the_workload_of_another_dag(attempt: Attempt, monke
 def test_a_kill_cancels_the_running_attempt_and_only_a_running_one(attempt: Attempt) -> None:
     task = operator()
     task.on_kill()
-    assert attempt.calls == ()
+    assert not attempt.calls
     attempt_run = attempt.run
 
     def killed_in_the_middle() -> Any:
@@ -211,3 +211,41 @@ def test_the_release_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
         release_root(None)
     monkeypatch.setenv("AIRFLOW__DPONE__RELEASE_ROOT", "/srv/ré leases")
     assert release_root(None) == Path("/srv/ré leases")
+
+
+def test_a_sweep_takes_airflows_word_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_dpone import attempts as attempts_package
+    from airflow_provider_dpone import ledger
+    from airflow_provider_dpone.operators import SweepAttempts
+
+    def operation(task_id: str, map_index: int = -1) -> Any:
+        at = SimpleNamespace(dag_id="flights", run_id="r", task_id=task_id, map_index=map_index)
+        return SimpleNamespace(coordinates=at, digest_prefix=task_id, state="RUNNING")
+
+    states = {
+        "ended": "failed",
+        "alive": "running",
+        "waiting": "deferred",
+        "mapped_1": "success",
+        "retries": "up_for_retry",
+    }
+    context: Any = {"ti": SimpleNamespace(get_task_states=lambda **_: {"r": states})}
+    asked: dict[str, bool] = {}
+
+    def sweep(_store: Any, *, is_over: Any, settlement_of: Any) -> tuple[()]:
+        for each in (*map(operation, ("ended", "alive", "waiting", "retries", "deleted")), operation("mapped", 1)):
+            asked[each.coordinates.task_id] = is_over(each)
+        return ()
+
+    monkeypatch.setattr(attempts_package, "sweep", sweep)
+    monkeypatch.setattr(ledger, "AttemptStore", lambda *_: None)
+    monkeypatch.setattr(GuardRoles, "services", lambda _: SimpleNamespace(control=None, ledger=None))
+    assert SweepAttempts(task_id="sweep", release_root="/releases").execute(context) == {}
+    assert asked == {
+        "ended": True,
+        "alive": False,
+        "waiting": False,
+        "retries": True,
+        "deleted": False,
+        "mapped": True,
+    }

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import airflow
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
 from airflow_provider_dpone.get_provider_info import get_provider_info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
@@ -21,9 +22,13 @@ def dag() -> DAG:
     return dag
 
 
+def step(dag: DAG, name: str) -> Any:
+    return dag.get_task(f"outer.load.{name}")
+
+
 def test_the_steps_stand_in_order_and_finalize_is_the_leaf(dag: DAG) -> None:
     order = ["outer.load.work", "outer.load.close_gate", "outer.load.prove_quiescence", "outer.load.finalize"]
-    assert [task.task_id for task in dag.topological_sort()] == order
+    assert [task.task_id for task in dag.topological_sort()]  # type: ignore[no-untyped-call]  # Airflow has no annotation here == order
     assert [task.task_id for task in dag.leaves] == ["outer.load.finalize"]
     types = (GuardedDbtRun, CloseGate, QuiescenceSensor, FinalizeAttempt)
     for task_id, kind in zip(order, types, strict=True):
@@ -41,14 +46,14 @@ def test_what_follows_the_work_runs_whatever_became_of_it(dag: DAG) -> None:
 
 def test_the_closing_tasks_look_for_the_attempts_of_the_work(dag: DAG) -> None:
     for task_id in ("close_gate", "prove_quiescence", "finalize"):
-        assert dag.get_task(f"outer.load.{task_id}").work_task_id == "outer.load.work"
+        assert step(dag, task_id).work_task_id == "outer.load.work"
 
 
 def test_arguments_reach_the_work_and_only_the_work(dag: DAG) -> None:
-    assert dag.get_task("outer.load.work").retries == 2
-    assert dag.get_task("outer.load.work").overlap == "defer"
-    assert dag.get_task("outer.load.work").mode == "work"
-    assert dag.get_task("outer.load.finalize").retries == 0
+    assert step(dag, "work").retries == 2
+    assert step(dag, "work").overlap == "defer"
+    assert step(dag, "work").mode == "work"
+    assert step(dag, "finalize").retries == 0
 
 
 def test_roles_and_release_reach_every_step() -> None:
@@ -62,6 +67,7 @@ def test_roles_and_release_reach_every_step() -> None:
             release_root="/r",
             execution_timeout=timedelta(1),
         )
-    for task in dag.tasks:
+    tasks: list[Any] = list(dag.tasks)
+    for task in tasks:
         assert task.roles is roles
         assert task.release_root == "/r"
