@@ -12,7 +12,13 @@ from collections.abc import Mapping
 from airflow_provider_dpone.attempts.context import Gates, Log, ObservationContext, gate_of, wait_quiescent
 from airflow_provider_dpone.attempts.ports import AttemptLedger
 from airflow_provider_dpone.contracts import canonical
-from airflow_provider_dpone.contracts.errors import AttemptFailed, ConfigurationError, LedgerTampered, OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import (
+    AdmissionRefused,
+    AttemptFailed,
+    ConfigurationError,
+    LedgerTampered,
+    OutcomeUnknown,
+)
 from airflow_provider_dpone.contracts.gate_evidence import SCHEMA as LOGIN_GATE_SCHEMA
 from airflow_provider_dpone.contracts.gate_evidence import gate_observation_from
 from airflow_provider_dpone.contracts.operation import Operation
@@ -94,7 +100,14 @@ class Settlement:
             return operation
         proof = self.resolve_outcome()
         assert proof.outcome_state is not None
-        self._operation = self._ledger.finalize(self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256)
+        try:
+            final = self._ledger.finalize(self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256)
+        except AdmissionRefused:
+            # Somebody else finalized in between, maybe by another observation: theirs stands.
+            if self._refresh().state == "RUNNING":
+                raise
+            return self._operation
+        self._operation = final
         self._log.info("finalized as %s", self._operation.state)
         return self._operation
 
