@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tsqldev.compile import tree as t
+from tsqldev.compile.collation import key_sql
+from tsqldev.compile.convert import Destination, Value, convert
+from tsqldev.compile.dml import Changes
+from tsqldev.compile.expressions import Expressions
 from tsqldev.compile.names import CompileCatalog, CompileContext
-from tsqldev.errors import unsupported
+from tsqldev.compile.queries import Queries
+from tsqldev.compile.scope import Bound, Scope
+from tsqldev.compile.statements import StatementParser
+from tsqldev.compile.stored import rewrite_check
+from tsqldev.compile.unit import Unit
+from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
-from tsqldev.types import SqlType
+from tsqldev.types import INT, SqlType
+
+__all__ = ["Compiler", "functions_sql", "rewrite_check"]
+
+_CACHE_SIZE = 2000
+# Shared by all sessions: what a text means depends on its key alone. OrderedDict operations are atomic enough here.
+_cache: OrderedDict[tuple[object, ...], tuple[Compiled, object]] = OrderedDict()
 
 
 class Compiler:
-    """Compiles against one catalog; cheap to make, but its cache is worth keeping for the life of the process."""
+    """Compiles texts for one session; cheap to make. A Compiled may be shared: treat it as read-only."""
 
     def __init__(self, catalog: CompileCatalog, context: CompileContext) -> None:
         self.catalog = catalog
@@ -20,34 +37,138 @@ class Compiler:
 
     def statement(self, text: str) -> Compiled:
         """A SELECT, INSERT, UPDATE, DELETE, MERGE or TRUNCATE TABLE statement, alone in `text`."""
-        raise unsupported("statement")
+        return self._cached(("statement", text), lambda: self._statement(text))
 
     def expression(self, text: str, target: SqlType | None = None) -> Compiled:
         """A scalar expression as `SELECT <expression>`, converted as an assignment to `target` would."""
-        raise unsupported("expression")
+        return self._cached(("expression", text, target), lambda: self._expression(text, target))
 
     def condition(self, text: str) -> Compiled:
         """A search condition (IF, WHILE) as `SELECT` of one PostgreSQL boolean that is never NULL."""
-        raise unsupported("condition")
+        return self._cached(("condition", text), lambda: self._condition(text))
 
     def column_condition(self, text: str, columns: Sequence[Column], physical: Sequence[str]) -> str:
         """A CHECK or filtered-index condition as PostgreSQL text over a table's own columns."""
-        raise unsupported("condition")
+        parser = self._parser(text)
+        node = parser.condition()
+        parser.end()
+        unit = self._unit(text)
+        sql = self._over(unit, columns, physical).condition(node)
+        self._constant(unit)
+        return sql
 
     def column_expression(
-        self, text: str, columns: Sequence[Column], physical: Sequence[str], target: SqlType | None = None
+        self,
+        text: str,
+        columns: Sequence[Column],
+        physical: Sequence[str],
+        target: SqlType | None = None,
     ) -> tuple[str, SqlType]:
-        """A DEFAULT (no columns) or computed-column expression as PostgreSQL text, with its T-SQL type."""
-        raise unsupported("expression")
+        """A DEFAULT (no columns) or computed-column expression as PostgreSQL text, with its T-SQL type.
+
+        Session values (SUSER_SNAME() comes from the catalog and works; @@SPID does not) are refused by name.
+        """
+        parser = self._parser(text)
+        node = parser.expression()
+        parser.end()
+        unit = self._unit(text)
+        value = self._over(unit, columns, physical).value(node)
+        if target is not None:
+            value = convert(value, target, destination=Destination("", ""))
+        elif value.type.name == "null":
+            value = Value("NULL::int4", INT)
+        self._constant(unit)
+        return value.sql, value.type
 
     def key(self, column: Column, physical: str) -> str:
-        """The PostgreSQL expression on which a unique index or a foreign key of this column must stand."""
-        raise unsupported("key")
+        """The PostgreSQL expression on which a unique index of this column must stand."""
+        return key_sql(column.type, physical)
 
+    # ---- behind ---------------------------------------------------------------------------------------------------
 
-def rewrite_check(text: str) -> str:
-    """A CHECK condition, DEFAULT or index filter as SQL Server stores it (sys.check_constraints.definition)."""
-    raise unsupported("rewrite")
+    def _cached(self, key: tuple[object, ...], compile: Callable[[], Compiled]) -> Compiled:
+        whole = (*key, self.catalog.version, *self.context.signature())
+        found = _cache.get(whole)
+        if found is not None:
+            return found[0]
+        compiled = compile()
+        # The local tables are kept, so that the id() in the key cannot come to mean another table.
+        _cache[whole] = (compiled, self.context.local_tables)
+        if len(_cache) > _CACHE_SIZE:
+            try:
+                _cache.popitem(last=False)
+            except KeyError:
+                return compiled
+        return compiled
+
+    def _parser(self, text: str) -> StatementParser:
+        return StatementParser(text, quoted_identifier=self.context.quoted_identifier)
+
+    def _unit(self, text: str) -> Unit:
+        return Unit(self.catalog, self.context, text)
+
+    def _statement(self, text: str) -> Compiled:
+        node = self._parser(text).statement()
+        unit = self._unit(text)
+        if not isinstance(node, t.Query):
+            return Changes(unit).compile(node)
+        queries = Queries(unit)
+        relation = queries.query(node, None, top=True)
+        return Compiled(
+            "SELECT",
+            relation.sql,
+            parameters=unit.parameters(),
+            columns=relation.columns,
+            assigns=queries.assigns,
+            before=unit.shared.before,
+            uses=list(unit.shared.uses),
+            into=None if queries.into is None else ".".join(f"[{p.replace(']', ']]')}]" for p in queries.into),
+        )
+
+    def _expression(self, text: str, target: SqlType | None) -> Compiled:
+        parser = self._parser(text)
+        node = parser.expression()
+        parser.end()
+        unit = self._unit(text)
+        value = Expressions(unit, Scope()).value(node)
+        if target is not None:
+            value = convert(value, target)
+        elif value.type.name == "null":
+            value = Value("NULL::int4", INT)
+        return Compiled(
+            "EXPRESSION",
+            f"SELECT {value.sql}",
+            parameters=unit.parameters(),
+            columns=[Column("", target or value.type)],
+            before=unit.shared.before,
+            uses=list(unit.shared.uses),
+        )
+
+    def _condition(self, text: str) -> Compiled:
+        parser = self._parser(text)
+        node = parser.condition()
+        parser.end()
+        unit = self._unit(text)
+        sql = Expressions(unit, Scope()).condition(node)
+        return Compiled(
+            "EXPRESSION",
+            f"SELECT coalesce({sql}, false)",
+            parameters=unit.parameters(),
+            columns=[Column("", SqlType("bit", nullable=False))],
+            before=unit.shared.before,
+            uses=list(unit.shared.uses),
+        )
+
+    def _over(self, unit: Unit, columns: Sequence[Column], physical: Sequence[str]) -> Expressions:
+        bound = Bound("", "", "", columns, list(physical))
+        return Expressions(unit, Scope(None, [bound] if columns else []))
+
+    def _constant(self, unit: Unit) -> None:
+        if unit.shared.parameters:
+            name = next(iter(unit.shared.parameters))
+            if name.startswith("@") and not name.startswith("@@"):
+                raise SqlError(112, "Variables are not allowed in the CREATE TABLE statement.", severity=15)
+            raise unsupported(f"{name} in a CHECK, DEFAULT or computed column")
 
 
 def functions_sql() -> str:

@@ -67,7 +67,8 @@ class CompileContext:
 
     `variables` are keyed by lower-case name with its @; `local_tables` (table variables, #temp tables, and
     inserted / deleted inside a trigger) by lower-case name. `depth` is the trigger nesting level; it names the
-    temporary tables of inserted and deleted rows. `identity_insert` is the object id with IDENTITY_INSERT ON.
+    temporary tables of inserted and deleted rows; `running_triggers` are the triggers that do not fire again
+    (INSTEAD OF of the same table, and without RECURSIVE_TRIGGERS the AFTER trigger itself). `identity_insert` is the object id with IDENTITY_INSERT ON.
     """
 
     database: str
@@ -79,6 +80,7 @@ class CompileContext:
     identity_insert: int = 0
     quoted_identifier: bool = True
     depth: int = 0
+    running_triggers: frozenset[int] = frozenset()
     rowcount: int = 0
 
     def signature(self) -> tuple[object, ...]:
@@ -92,5 +94,6 @@ class CompileContext:
             self.identity_insert,
             self.quoted_identifier,
             self.depth,
+            self.running_triggers,
             self.rowcount,
         )

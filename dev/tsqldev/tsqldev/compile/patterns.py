@@ -1,0 +1,63 @@
+"""LIKE patterns with %, _, [sets], [^sets] and ESCAPE, as PostgreSQL regular expressions."""
+
+from __future__ import annotations
+
+_SPECIAL = frozenset(".^$*+?()[]{}|\\")
+
+
+def like_regex(pattern: str, escape: str | None, *, trailing_blanks: bool) -> str | None:
+    """The expression that matches what the pattern matches; None if nothing can.
+
+    `trailing_blanks`: blanks at the end of the text do not count (neither side is Unicode).
+    """
+    out = ["^"]
+    i = 0
+    while i < len(pattern):
+        c = pattern[i]
+        if escape and c == escape:
+            i += 1
+            if i >= len(pattern):
+                return None
+            out.append(_literal(pattern[i]))
+        elif c == "%":
+            out.append(".*")
+        elif c == "_":
+            out.append(".")
+        elif c == "[":
+            close = pattern.find("]", i + 2 if pattern[i + 1 : i + 2] == "]" else i + 1)
+            if close < 0:
+                return None
+            body = pattern[i + 1 : close]
+            negated = body.startswith("^")
+            body = body[1:] if negated else body
+            out.append(_set(body, negated))
+            i = close
+        else:
+            out.append(_literal(c))
+        i += 1
+    out.append(" *$" if trailing_blanks else "$")
+    return "".join(out)
+
+
+def _literal(c: str) -> str:
+    return "\\" + c if c in _SPECIAL else c
+
+
+def _set(body: str, negated: bool) -> str:
+    if not body:
+        return "[^\\s\\S]" if not negated else "."
+    parts: list[str] = []
+    i = 0
+    while i < len(body):
+        if i + 2 < len(body) and body[i + 1] == "-":
+            if body[i] <= body[i + 2]:
+                parts.append(f"{_in_set(body[i])}-{_in_set(body[i + 2])}")
+            i += 3
+        else:
+            parts.append(_in_set(body[i]))
+            i += 1
+    return f"[{'^' if negated else ''}{''.join(parts)}]"
+
+
+def _in_set(c: str) -> str:
+    return "\\" + c if c in "\\]^-[" else c

@@ -1,0 +1,271 @@
+"""FROM: tables, views, derived tables, joins and APPLY, and the row locks that hints ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tsqldev.compile import tree as t
+from tsqldev.compile.convert import Value, convert, quote
+from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.rules import common, family
+from tsqldev.compile.scope import Bound, Scope
+from tsqldev.compile.typenames import type_from_name
+from tsqldev.compile.unit import Unit
+from tsqldev.errors import SqlError, unsupported
+from tsqldev.interfaces import Column, TableInfo, ViewInfo
+from tsqldev.types import BIGINT, BIN2_COLLATION, INT, MAX, SqlType, nvarchar
+
+if TYPE_CHECKING:
+    from tsqldev.compile.queries import Queries
+
+_UNLOCKED = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK"})
+_KEEPS = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
+
+
+def lock_strength(hints: frozenset[str], isolation: str) -> str:
+    """The PostgreSQL row lock that stands for table hints under an isolation level; empty for none.
+
+    An update lock admits shared locks on SQL Server; here it does not (it still keeps a second update lock out).
+    """
+    if hints & {"XLOCK", "TABLOCKX"}:
+        strength = "FOR UPDATE"
+    elif "UPDLOCK" in hints:
+        strength = "FOR NO KEY UPDATE"
+    elif hints & _KEEPS or (isolation in ("SERIALIZABLE", "REPEATABLE READ") and not hints & _UNLOCKED):
+        strength = "FOR SHARE"
+    else:
+        return ""
+    return f"{strength} NOWAIT" if "NOWAIT" in hints else strength
+
+
+class Sources:
+    """Compiles the FROM of one SELECT into `scope`.
+
+    `plain`: the SELECT may carry row locks itself; where it may not (grouping, set operations, the outer side of a
+    join), the locked table stands in a subquery of its own. `skip` is the target of an UPDATE or DELETE, which is
+    bound but not listed.
+    """
+
+    def __init__(self, unit: Unit, queries: Queries, scope: Scope, plain: bool) -> None:
+        self.unit = unit
+        self.queries = queries
+        self.scope = scope
+        self.plain = plain
+        self.locks: list[str] = []
+
+    def compile(self, source: t.Source, *, outer: bool = False) -> str:
+        if isinstance(source, t.TableRef):
+            return self._table(source, outer)
+        if isinstance(source, t.Derived):
+            return self._derived(source, None)
+        if isinstance(source, t.Rows):
+            return self._rows(source)
+        if isinstance(source, t.TableCall):
+            return self._call(source)
+        if isinstance(source, t.Join):
+            return self._join(source, outer)
+        raise unsupported(type(source).__name__)
+
+    def bind(self, bound: Bound, line: int) -> None:
+        for other in self.scope.sources:
+            if other.name.casefold() == bound.name.casefold() and (
+                not other.schema or not bound.schema or other.schema.casefold() == bound.schema.casefold()
+            ):
+                raise SqlError(
+                    1011 if not bound.schema else 1013,
+                    f"The correlation name '{bound.name}' is specified multiple times in a FROM clause."
+                    if not bound.schema
+                    else f'The objects "{bound.name}" and "{other.name}" in the FROM clause have the same exposed names. '
+                    "Use correlation names to distinguish them.",
+                    severity=15 if not bound.schema else 16,
+                    line=line,
+                )
+        self.scope.sources.append(bound)
+
+    def _table(self, source: t.TableRef, outer: bool) -> str:
+        unit = self.unit
+        line = unit.line(source.pos)
+        if len(source.parts) == 1:
+            cte = unit.ctes.get(source.parts[0].casefold())
+            if cte is not None:
+                alias = unit.alias()
+                name, columns = cte
+                sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
+                self.bind(Bound(source.alias or source.parts[0], "", "", columns, sql), line)
+                return f"{name} AS {alias}"
+        info = unit.resolve(source.parts, line)
+        unit.use("SELECT", info)
+        alias = unit.alias()
+        schema = "" if source.alias else info.schema
+        database = "" if source.alias else info.database
+        if isinstance(info, ViewInfo):
+            relation = unit.view(info, line)
+            columns = relation.columns
+            sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
+            self.bind(Bound(source.alias or info.name, schema, database, columns, sql, info.object_id), line)
+            return f"({relation.sql}) AS {alias}"
+        name = source.alias or (source.parts[-1] if source.parts[-1][0] in "@#" else info.name)
+        sql = [f"{alias}.{physical}" for physical in info.physical]
+        self.bind(Bound(name, schema, database, info.columns, sql, info.object_id), line)
+        return self._locked(info, source.hints, alias, outer)
+
+    def _locked(self, info: TableInfo, hints: frozenset[str], alias: str, outer: bool) -> str:
+        relation = self.unit.relation_of(info)
+        base = not info.system and info.object_id > 0 and bool(info.database)
+        if not base:
+            return f"{relation} AS {alias}"
+        if "TABLOCKX" in hints:
+            self.unit.shared.before.append(f"LOCK TABLE {relation} IN EXCLUSIVE MODE{' NOWAIT' if 'NOWAIT' in hints else ''}")
+            return f"{relation} AS {alias}"
+        lock = lock_strength(hints, self.unit.context.isolation)
+        if not lock:
+            return f"{relation} AS {alias}"
+        if self.plain and not outer:
+            strength, nowait, _ = lock.partition(" NOWAIT")
+            self.locks.append(f"{strength} OF {alias}{nowait}")
+            return f"{relation} AS {alias}"
+        columns = ", ".join(info.physical)
+        return f"(SELECT {columns} FROM {relation} {lock}) AS {alias}"
+
+    def _derived(self, source: t.Derived, lateral: Scope | None) -> str:
+        from tsqldev.compile.queries import named_columns
+
+        relation = self.queries.query(source.query, lateral if lateral is not None else self.scope.parent)
+        columns = named_columns(relation.columns, source.columns, source.alias)
+        alias = self.unit.alias()
+        sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
+        self.bind(Bound(source.alias, "", "", columns, sql), self.unit.line(source.pos))
+        return f"({relation.sql}) AS {alias}"
+
+    def _rows(self, source: t.Rows) -> str:
+        from tsqldev.compile.queries import named_columns
+
+        expressions = Expressions(self.unit, self.scope)
+        rows, types = typed_rows(expressions, source.rows, self.unit.line(source.pos))
+        columns = named_columns([Column("", type) for type in types], source.columns, source.alias)
+        alias = self.unit.alias()
+        self.bind(
+            Bound(source.alias, "", "", columns, [f"{alias}.c{i + 1}" for i in range(len(columns))]),
+            self.unit.line(source.pos),
+        )
+        listed = ", ".join(f"({', '.join(row)})" for row in rows)
+        names = ", ".join(f"c{i + 1}" for i in range(len(columns)))
+        return f"(VALUES {listed}) AS {alias}({names})"
+
+    def _call(self, source: t.TableCall) -> str:
+        expressions = Expressions(self.unit, self.scope)
+        name = source.name.upper()
+        arguments = [expressions.value(node) for node in source.arguments]
+        alias = self.unit.alias()
+        line = self.unit.line(source.pos)
+        columns: list[Column]
+        if name == "OPENJSON" and 1 <= len(arguments) <= 2:
+            text = convert(arguments[0], nvarchar(MAX)).sql
+            path = convert(arguments[1], nvarchar(4000)).sql if len(arguments) > 1 else "'$'"
+            if source.schema is None:
+                columns = [
+                    Column("key", nvarchar(4000, BIN2_COLLATION).with_nullable(False)),
+                    Column("value", nvarchar(MAX)),
+                    Column("type", SqlType("tinyint", nullable=False)),
+                ]
+                relation = f"sys.openjson({text}, {path}) AS {alias}(c1, c2, c3)"
+                sql = [f"{alias}.c{i}" for i in (1, 2, 3)]
+            else:
+                columns, sql = [], []
+                for column, type_name, json_path, json in source.schema:
+                    type = type_from_name(type_name, default_length=1)
+                    where = json_path if json_path is not None else f'$."{column}"'
+                    function = "json_query" if json else "json_value"
+                    found = Value(f"sys.{function}({alias}.c1, {quote(where)})", nvarchar(MAX))
+                    columns.append(Column(column, type))
+                    sql.append(convert(found, type, explicit=True).sql)
+                relation = f"sys.openjson_rows({text}, {path}) AS {alias}(c1)"
+        elif name == "STRING_SPLIT" and 2 <= len(arguments) <= 3:
+            like = arguments[0]
+            columns = [Column("value", replace(common(like.type, nvarchar(1)), length=like.type.length) if family(like.type) == "char" else nvarchar(4000))]
+            if len(arguments) > 2 and arguments[2].constant == "1":
+                columns.append(Column("ordinal", BIGINT.with_nullable(False)))
+            text, separator = (convert(v, nvarchar(MAX)).sql for v in arguments[:2])
+            relation = f"sys.string_split({text}, {separator}) AS {alias}(c1, c2)"
+            sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
+        elif name == "GENERATE_SERIES" and 2 <= len(arguments) <= 3:
+            type = arguments[0].type if family(arguments[0].type) == "int" else INT
+            columns = [Column("value", type)]
+            listed = ", ".join(convert(v, BIGINT).sql for v in arguments)
+            relation = f"(SELECT g::{type.postgres} AS c1 FROM generate_series({listed}) g) AS {alias}"
+            sql = [f"{alias}.c1"]
+        else:
+            raise SqlError(208, f"Invalid object name '{source.name}'.", line=line)
+        if source.columns:
+            columns = [replace(c, name=source.columns[i]) for i, c in enumerate(columns)]
+        self.bind(Bound(source.alias or source.name, "", "", columns, sql), line)
+        lateral = "" if relation.startswith("(") else "LATERAL "
+        return lateral + relation
+
+    def _join(self, join: t.Join, outer: bool) -> str:
+        if join.kind in ("CROSS APPLY", "OUTER APPLY"):
+            return self._apply(join, outer)
+        nullable_left = outer or join.kind in ("RIGHT", "FULL")
+        nullable_right = outer or join.kind in ("LEFT", "FULL")
+        before = len(self.scope.sources)
+        left = self.compile(join.left, outer=nullable_left)
+        middle = len(self.scope.sources)
+        right = self.compile(join.right, outer=nullable_right)
+        if join.kind in ("RIGHT", "FULL"):
+            self._weaken(before, middle)
+        on = ""
+        if join.on is not None:
+            on = f" ON {Expressions(self.unit, self.scope).condition(join.on)}"
+        if join.kind in ("LEFT", "FULL"):
+            self._weaken(middle, len(self.scope.sources))
+        if isinstance(join.right, t.Join):
+            right = f"({right})"
+        return f"{left} {join.kind} JOIN {right}{on}"
+
+    def _weaken(self, start: int, end: int) -> None:
+        """The columns of the outer side may be NULL."""
+        for i in range(start, end):
+            bound = self.scope.sources[i]
+            bound.columns = [replace(c, type=c.type.with_nullable(True)) for c in bound.columns]
+
+    def _apply(self, join: t.Join, outer: bool) -> str:
+        left = self.compile(join.left, outer=outer)
+        right_source = join.right
+        kept = join.kind == "OUTER APPLY"
+        start = len(self.scope.sources)
+        if isinstance(right_source, t.Derived):
+            # The left side is visible inside, as an outer query's columns are.
+            inner = Scope(self.scope)
+            right = "LATERAL " + self._derived(right_source, inner)
+        elif isinstance(right_source, t.TableCall | t.Rows):
+            right = self.compile(right_source, outer=outer or kept)
+            if not right.startswith("LATERAL "):
+                right = "LATERAL " + right
+        else:
+            right = self.compile(right_source, outer=outer or kept)
+        if kept:
+            self._weaken(start, len(self.scope.sources))
+            return f"{left} LEFT JOIN {right} ON true"
+        return f"{left} CROSS JOIN {right}"
+
+
+def typed_rows(expressions: Expressions, rows: list[list[t.Node]], line: int) -> tuple[list[list[str]], list[SqlType]]:
+    """The rows of VALUES with every column of one type."""
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise SqlError(10709, "The number of columns for each row in a table value constructor must be the same.", line=line)
+    values = [[expressions.value(node) for node in row] for row in rows]
+    types: list[SqlType] = []
+    for i in range(width):
+        column = [row[i] for row in values]
+        if all(v.type.name == "null" for v in column):
+            types.append(INT)
+            for row in values:
+                row[i] = Value("NULL::int4", INT)
+            continue
+        merged = expressions.merge_values(column, line)
+        types.append(merged[0].type)
+        for row, value in zip(values, merged, strict=True):
+            row[i] = replace(value, sql=f"{value.sql}::{value.type.postgres}" if "::" not in value.sql else value.sql)
+    return [[v.sql for v in row] for row in values], types
