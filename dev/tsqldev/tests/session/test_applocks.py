@@ -7,7 +7,6 @@ import time
 from itertools import product
 
 import pytest
-
 from tsqldev.session import applocks
 from tsqldev.session.applocks import LockTable, Owner, Resource
 

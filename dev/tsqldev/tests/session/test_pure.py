@@ -6,7 +6,6 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-
 from tsqldev.errors import SqlError
 from tsqldev.session.bulk import copy_blocks
 from tsqldev.session.convert import NotDirect, assign

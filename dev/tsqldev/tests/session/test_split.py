@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tsqldev.errors import SqlError
 from tsqldev.session.lexer import tokens
 from tsqldev.session.split import Block, If, Node, Simple, Try, While, split

@@ -1,0 +1,209 @@
+"""Nesting, savepoints, XACT_ABORT, TRY and CATCH, doomed and implicit transactions, as documented."""
+
+from __future__ import annotations
+
+import pytest
+from session_client import Client, Connect
+
+STATE = "SELECT @@TRANCOUNT, XACT_STATE()"
+
+
+@pytest.fixture
+def t(one: Client) -> Client:
+    one.run("CREATE TABLE t (id int NOT NULL CONSTRAINT PK_t PRIMARY KEY, v varchar(10) NULL)")
+    return one
+
+
+def ids(client: Client) -> list[object]:
+    return [row[0] for row in client.rows("SELECT id FROM t ORDER BY id")]
+
+
+def test_begin_and_commit_nest_and_only_the_last_commits(t: Client) -> None:
+    t.run("BEGIN TRAN")
+    t.run("BEGIN TRAN; INSERT t VALUES (1, 'a')")
+    assert t.row(STATE) == (2, 1)
+    t.run("COMMIT")
+    assert t.row(STATE) == (1, 1)
+    t.run("ROLLBACK")
+    assert t.row(STATE) == (0, 0)
+    assert ids(t) == []
+
+
+def test_rollback_ends_all_levels(t: Client) -> None:
+    t.run("BEGIN TRAN; BEGIN TRAN; INSERT t VALUES (1, 'a'); ROLLBACK")
+    assert t.row(STATE) == (0, 0)
+    assert t.error("ROLLBACK") == 3903
+    assert t.error("COMMIT") == 3902
+
+
+def test_a_savepoint_takes_back_what_followed_it(t: Client) -> None:
+    t.run(
+        "BEGIN TRAN; INSERT t VALUES (1, 'a'); SAVE TRAN s; INSERT t VALUES (2, 'b'); ROLLBACK TRAN s;"
+        "INSERT t VALUES (3, 'c'); COMMIT"
+    )
+    assert ids(t) == [1, 3]
+    assert t.error("BEGIN TRAN; ROLLBACK TRAN nowhere") == 6401
+    t.run("ROLLBACK")
+
+
+def test_a_failed_statement_leaves_the_transaction_as_before_it(t: Client) -> None:
+    t.run("BEGIN TRAN; INSERT t VALUES (1, 'a')")
+    assert t.error("INSERT t VALUES (2, 'b'), (1, 'again')") == 2627
+    assert t.row(STATE) == (1, 1)
+    t.run("INSERT t VALUES (3, 'c'); COMMIT")
+    assert ids(t) == [1, 3]
+
+
+def test_statements_after_a_failed_one_run(t: Client) -> None:
+    assert t.error("INSERT t VALUES (1, 'a'); INSERT t VALUES (1, 'b'); INSERT t VALUES (2, 'c')") == 2627
+    assert ids(t) == [1, 2]
+
+
+def test_xact_abort_ends_batch_and_transaction(t: Client) -> None:
+    t.run("SET XACT_ABORT ON")
+    t.run("BEGIN TRAN; INSERT t VALUES (1, 'a')")
+    assert t.error("INSERT t VALUES (1, 'b'); INSERT t VALUES (2, 'c')") == 2627
+    assert t.row(STATE) == (0, 0)
+    assert ids(t) == []
+
+
+def test_raiserror_does_not_honour_xact_abort_and_throw_does(t: Client) -> None:
+    t.run("SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (1, 'a')")
+    assert t.error("RAISERROR('x', 16, 1); INSERT t VALUES (2, 'b')") == 50000
+    assert t.row(STATE) == (1, 1)
+    assert t.error("THROW 51000, 'y', 1; INSERT t VALUES (3, 'c')") == 51000
+    assert t.row(STATE) == (0, 0)
+    assert ids(t) == []
+
+
+def test_throw_ends_the_batch_and_leaves_the_transaction_without_xact_abort(t: Client) -> None:
+    assert t.error("BEGIN TRAN; INSERT t VALUES (1, 'a'); THROW 51000, 'x', 1; INSERT t VALUES (2, 'b')") == 51000
+    assert t.row(STATE) == (1, 1)
+    t.run("COMMIT")
+    assert ids(t) == [1]
+
+
+def test_catch_sees_the_error(t: Client) -> None:
+    row = t.row(
+        "INSERT t VALUES (1, 'a')\n"
+        "BEGIN TRY\n"
+        "  INSERT t VALUES (1, 'b')\n"
+        "  INSERT t VALUES (2, 'c')\n"
+        "END TRY\n"
+        "BEGIN CATCH\n"
+        "  SELECT ERROR_NUMBER(), ERROR_LINE(), ERROR_SEVERITY(), ERROR_PROCEDURE(), @@ERROR,"
+        "   LEFT(ERROR_MESSAGE(), 80)\n"
+        "END CATCH"
+    )
+    assert row[:5] == (2627, 3, 14, None, 2627)
+    assert row[5] == "Violation of PRIMARY KEY constraint 'PK_t'. Cannot insert duplicate key in objec"
+    assert t.value("SELECT ERROR_NUMBER()") is None
+    assert ids(t) == [1]
+
+
+def test_throw_without_arguments_sends_the_caught_error_on(t: Client) -> None:
+    assert t.error("BEGIN TRY SELECT 1 / 0 END TRY BEGIN CATCH THROW END CATCH") == 8134
+    assert t.error("THROW") == 10704
+
+
+def test_an_error_under_xact_abort_in_a_try_dooms_the_transaction(t: Client) -> None:
+    assert t.row(
+        "SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (1, 'a');"
+        "BEGIN TRY INSERT t VALUES (1, 'b') END TRY BEGIN CATCH SELECT XACT_STATE(), @@TRANCOUNT; ROLLBACK END CATCH"
+    ) == (-1, 1)
+    assert t.row(STATE) == (0, 0)
+
+
+def test_a_doomed_transaction_reads_but_neither_writes_nor_commits(t: Client) -> None:
+    assert t.row(
+        "SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (1, 'a'); DECLARE @w int, @c int;"
+        "BEGIN TRY INSERT t VALUES (1, 'b') END TRY BEGIN CATCH "
+        "BEGIN TRY INSERT t VALUES (2, 'c') END TRY BEGIN CATCH SET @w = ERROR_NUMBER() END CATCH;"
+        "BEGIN TRY COMMIT END TRY BEGIN CATCH SET @c = ERROR_NUMBER() END CATCH;"
+        "SELECT @w, @c, (SELECT COUNT(*) FROM t), XACT_STATE(); ROLLBACK END CATCH"
+    ) == (3930, 3930, 1, -1)
+    assert ids(t) == []
+
+
+def test_a_doomed_transaction_does_not_outlive_its_batch(t: Client) -> None:
+    assert (
+        t.error(
+            "SET XACT_ABORT ON; BEGIN TRAN; BEGIN TRY INSERT t VALUES (NULL, 'b') END TRY"
+            " BEGIN CATCH SELECT 1 END CATCH"
+        )
+        == 3998
+    )
+    assert t.row(STATE) == (0, 0)
+
+
+def test_a_conversion_error_ends_batch_and_transaction(t: Client) -> None:
+    assert t.error("BEGIN TRAN; INSERT t VALUES (1, 'a'); SELECT CAST('x' AS int); INSERT t VALUES (2, 'b')") == 245
+    assert t.row(STATE) == (0, 0)
+    assert ids(t) == []
+
+
+def test_a_missing_table_ends_the_batch_and_not_the_transaction(t: Client) -> None:
+    assert t.error("BEGIN TRAN; INSERT t VALUES (1, 'a'); SELECT * FROM nowhere; INSERT t VALUES (2, 'b')") == 208
+    assert t.row(STATE) == (1, 1)
+    t.run("COMMIT")
+    assert ids(t) == [1]
+
+
+def test_a_missing_table_is_caught_outside_its_scope_only(t: Client) -> None:
+    assert t.error("BEGIN TRY SELECT * FROM nowhere END TRY BEGIN CATCH SELECT 1 END CATCH") == 208
+    assert t.value("BEGIN TRY EXEC('SELECT * FROM nowhere') END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH") == 208
+
+
+def test_a_batch_that_does_not_parse_does_nothing(t: Client) -> None:
+    assert t.error("INSERT t VALUES (1, 'a'); END") == 156
+    assert ids(t) == []
+
+
+def test_a_procedure_that_changes_the_nesting_is_reported(t: Client) -> None:
+    t.run("CREATE PROCEDURE opens AS BEGIN TRAN")
+    assert t.error("EXEC opens") == 266
+    assert t.row(STATE) == (1, 1)
+    t.run("ROLLBACK")
+
+
+def test_implicit_transactions_begin_with_the_first_statement_that_needs_one(t: Client) -> None:
+    t.run("SET IMPLICIT_TRANSACTIONS ON")
+    assert t.row(STATE) == (0, 0)
+    t.run("INSERT t VALUES (1, 'a')")
+    assert t.row(STATE) == (1, 1)
+    t.run("ROLLBACK")
+    t.run("IF @@TRANCOUNT = 0 BEGIN TRANSACTION")
+    assert t.row(STATE) == (2, 1)
+    t.run("COMMIT; COMMIT")
+    t.run("DECLARE @n int; SELECT @n = COUNT(*) FROM t")
+    assert t.row(STATE) == (1, 1)
+    t.run("ROLLBACK; SET IMPLICIT_TRANSACTIONS OFF")
+    assert ids(t) == []
+
+
+def test_the_transaction_id_names_one_transaction(t: Client) -> None:
+    t.run("BEGIN TRAN")
+    first = t.value("SELECT CURRENT_TRANSACTION_ID()")
+    assert t.value("SELECT CURRENT_TRANSACTION_ID()") == first
+    t.run("COMMIT; BEGIN TRAN")
+    assert t.value("SELECT CURRENT_TRANSACTION_ID()") != first
+    t.run("ROLLBACK")
+    assert t.value("SELECT CURRENT_TRANSACTION_ID()") != t.value("SELECT CURRENT_TRANSACTION_ID()")
+
+
+def test_definitions_roll_back(t: Client) -> None:
+    t.run("BEGIN TRAN; CREATE TABLE u (a int); CREATE LOGIN rolled_back WITH PASSWORD = 'Xy1234567!'; ROLLBACK")
+    assert t.row("SELECT OBJECT_ID('u'), SUSER_ID('rolled_back')") == (None, None)
+
+
+def test_a_snapshot_needs_the_database_to_allow_it(t: Client, connect: Connect) -> None:
+    t.run("INSERT t VALUES (1, 'a')")
+    assert t.error("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT * FROM t") == 3952
+    t.run("IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    t.run("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
+    t.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT * FROM t")
+    other = connect()
+    other.run("INSERT t VALUES (2, 'b'); UPDATE t SET v = 'z' WHERE id = 1")
+    assert t.rows("SELECT id, v FROM t") == [(1, "a")]
+    assert t.error("UPDATE t SET v = 'y' WHERE id = 1") == 3960
+    assert t.row(STATE) == (0, 0)
