@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-
 from tsqldev.catalog import bootstrap
 from tsqldev.pgserver import PostgresProcess
 
-SA_PASSWORD = "S3cret-of-sa"
+from .support import SA_PASSWORD, Session
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProcess]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProcess]:
     folder: Path = tmp_path_factory.mktemp("catalog")
     with PostgresProcess(folder) as process:
         with psycopg.connect(process.conninfo()) as connection:
@@ -25,7 +23,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProcess
 
 
 @pytest.fixture
-def connection(server: PostgresProcess) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(server.conninfo()) as connection:
-        yield connection
+def session(postgres: PostgresProcess) -> Iterator[Session]:
+    """sa, in a database `Control` of its own; everything is rolled back."""
+    with psycopg.connect(postgres.conninfo()) as connection:
+        session = Session(connection)
+        session.run("CREATE DATABASE Control")
+        session.use("Control")
+        yield session
         connection.rollback()
+
+
+@pytest.fixture
+def writer(session: Session) -> Session:
+    """A login `writer` with a user in Control, in role `writers`; the session is still sa's."""
+    session.run("CREATE LOGIN writer WITH PASSWORD = N'Abcdefg1!'")
+    session.run("CREATE USER writer FOR LOGIN writer")
+    session.run("CREATE ROLE writers AUTHORIZATION dbo")
+    session.run("ALTER ROLE writers ADD MEMBER writer")
+    return session
