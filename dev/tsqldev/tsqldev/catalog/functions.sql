@@ -98,7 +98,7 @@ $$;
 
 create function sys.schema_id(name text) returns int stable language sql as $$
     select schema_id from meta.schemas where database_id = meta.current_db()
-      and key = meta.fold(coalesce(name, meta.default_schema(meta.current_db())))
+      and key = meta.fold(coalesce($1, meta.default_schema(meta.current_db())))
 $$;
 
 create function sys.schema_name(id int) returns text stable language sql as $$
@@ -107,8 +107,8 @@ create function sys.schema_name(id int) returns text stable language sql as $$
 $$;
 
 create function sys.db_id(name text) returns smallint stable language sql as $$
-    select case when name is null then meta.current_db()
-        else (select database_id from meta.databases where key = meta.fold(name)) end::smallint
+    select case when $1 is null then meta.current_db()
+        else (select database_id from meta.databases where key = meta.fold($1)) end::smallint
 $$;
 
 create function sys.db_name(id int) returns text stable language sql as
@@ -317,7 +317,7 @@ create function sys.user_name(id int) returns text stable language sql as $$
 $$;
 
 create function sys.database_principal_id(name text) returns int stable language sql as $$
-    select case when name is null then meta.setting('user') else (select p.principal_id from meta.principals p
+    select case when $1 is null then meta.setting('user') else (select p.principal_id from meta.principals p
         where p.database_id = meta.current_db() and p.key = meta.fold(database_principal_id.name)) end
 $$;
 
