@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.session import dmvs
+from tsqldev.session.applocks import MODE_NAMES
 from tsqldev.session.frames import Scope
 from tsqldev.session.transactions import next_transaction_id
 
@@ -95,12 +96,12 @@ def _applocks(interp: Interpreter) -> str:
                 "principal": lock.resource.principal,
                 "resource": lock.resource.name,
                 "owner": "Session" if lock.owner.transaction == 0 else "Transaction",
-                "mode": lock.mode,
+                "mode": MODE_NAMES[lock.mode],
                 "spid": lock.owner.spid,
                 "mine": lock.owner.spid == session.spid,
             }
             for lock in session.engine.registry.locks.locks()
-            if lock.status == "GRANT"
+            if lock.status == "GRANT" and lock.resource.database_id == session.principal.database_id
         ]
     )
 
