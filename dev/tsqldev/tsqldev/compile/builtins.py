@@ -1053,6 +1053,7 @@ SESSION_VALUES: dict[str, SqlType] = {
     "ERROR_LINE()": INT,
     "ERROR_PROCEDURE()": nvarchar(128),
     "ROWCOUNT_BIG()": BIGINT.with_nullable(False),
+    "ORIGINAL_LOGIN()": SYSNAME,
     "HOST_NAME()": nvarchar(128),
     "APP_NAME()": nvarchar(128),
     "PROGRAM_NAME()": nvarchar(128),
