@@ -17,6 +17,7 @@ from tsqldev.catalog.definitions import (
     DefaultSpec,
     ForeignSpec,
     KeySpec,
+    unwrapped,
 )
 from tsqldev.catalog.lookup import physical_column, relation
 from tsqldev.catalog.statement import Found, Statement
@@ -129,7 +130,7 @@ class TableBuilder:
             kind.nullable,
             spec.identity is not None,
             *(spec.identity or (None, None)),
-            rewrite_check(spec.computed) if spec.computed is not None else None,
+            rewrite_check(unwrapped(spec.computed)) if spec.computed is not None else None,
             spec.persisted,
             spec.rowguidcol,
             spec.sparse,
@@ -207,7 +208,7 @@ class TableBuilder:
             object_id,
             self.object_id,
             column.column_id,
-            rewrite_check(spec.text),
+            rewrite_check(unwrapped(spec.text)),
             spec.text,
         )
         st.run(

@@ -516,3 +516,15 @@ def mask_function(reader: Reader) -> str:
     text = reader.string()
     reader.expect(")")
     return text
+
+
+def unwrapped(text: str) -> str:
+    """An expression without the parentheses around the whole of it."""
+    text = text.strip()
+    while text.startswith("("):
+        reader = Reader(text)
+        inner = reader.parenthesised()
+        if reader.token.kind != "end":
+            break
+        text = inner.strip()
+    return text

@@ -308,6 +308,9 @@ create function sys.suser_sname(login_sid bytea) returns text stable language sq
         else (select name from meta.logins where sid = login_sid) end
 $$;
 
+create function sys.original_login() returns text stable language sql as
+$$ select name from meta.logins where principal_id = meta.setting('original_login') $$;
+
 create function sys.suser_name(id int) returns text stable language sql as
 $$ select name from meta.logins where principal_id = coalesce(id, meta.setting('login')) $$;
 
