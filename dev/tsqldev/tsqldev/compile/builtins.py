@@ -75,6 +75,7 @@ def call(compiler: Expressions, node: t.Call) -> Value:
                 raise unsupported(f"{name} WITHIN GROUP")
             values = [] if found.lazy else [compiler.value(argument) for argument in node.arguments]
             return found.build(compiler, node, values)
+        name = _SAME.get(name, name)
         session = compiler.unit.session_function(name, [] if node.arguments else None)
         if session is not None:
             return session
@@ -96,6 +97,15 @@ def call(compiler: Expressions, node: t.Call) -> Value:
             error.line = line
         raise
     raise SqlError(195, f"'{node.name}' is not a recognized built-in function name.", severity=15, state=10, line=line)
+
+
+# Functions without parentheses that are another function with none.
+_SAME = {
+    "SYSTEM_USER": "SUSER_SNAME",
+    "CURRENT_USER": "USER_NAME",
+    "SESSION_USER": "USER_NAME",
+    "USER": "USER_NAME",
+}
 
 
 def _arity(name: str, minimum: int, maximum: int) -> SqlError:
@@ -1054,7 +1064,10 @@ SESSION_VALUES: dict[str, SqlType] = {
     "ERROR_PROCEDURE()": nvarchar(128),
     "ROWCOUNT_BIG()": BIGINT.with_nullable(False),
     "ORIGINAL_LOGIN()": SYSNAME,
+    "ORIGINAL_LOGIN()": nvarchar(128).with_nullable(False),
+    "EVENTDATA()": nvarchar(MAX),
     "HOST_NAME()": nvarchar(128),
+    "HOST_ID()": nvarchar(10),
     "APP_NAME()": nvarchar(128),
     "PROGRAM_NAME()": nvarchar(128),
     "TRIGGER_NESTLEVEL()": INT.with_nullable(False),

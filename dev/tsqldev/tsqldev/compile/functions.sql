@@ -1097,34 +1097,42 @@ BEGIN
   END IF;
 END $$;
 
--- ---- application locks: asked of a JSON array of {principal, resource, owner, mode, mine} of the current database -----
+-- ---- application locks: asked of a JSON array of {database_id, principal, resource, owner, mode, mine} ---------------
 
+-- applock_name: how APPLOCK_MODE calls a lock mode.
+CREATE OR REPLACE FUNCTION sys.applock_name(mode text) RETURNS text LANGUAGE sql IMMUTABLE
+  RETURN CASE upper(mode) WHEN 'IS' THEN 'IntentShared' WHEN 'S' THEN 'Shared' WHEN 'U' THEN 'Update' WHEN 'IX' THEN 'IntentExclusive'
+    WHEN 'SIX' THEN 'SharedIntentExclusive' WHEN 'UIX' THEN 'UpdateIntentExclusive' WHEN 'X' THEN 'Exclusive' ELSE mode END;
 CREATE OR REPLACE FUNCTION sys.applock_rank(mode text) RETURNS int LANGUAGE sql IMMUTABLE
-  RETURN CASE lower(mode) WHEN 'intentshared' THEN 1 WHEN 'shared' THEN 2 WHEN 'update' THEN 3 WHEN 'intentexclusive' THEN 4
-    WHEN 'sharedintentexclusive' THEN 5 WHEN 'updateintentexclusive' THEN 6 WHEN 'exclusive' THEN 7 ELSE 0 END;
+  RETURN array_position(ARRAY['IS', 'S', 'U', 'IX', 'SIX', 'UIX', 'X'], upper(mode));
+CREATE OR REPLACE FUNCTION sys.applocks(locks text) RETURNS TABLE (principal text, resource text, owner text, mode text, mine boolean)
+  LANGUAGE sql STABLE ROWS 10 AS $$
+  SELECT lower(l.principal), l.resource, lower(l.owner), l.mode, l.mine
+  FROM jsonb_to_recordset(locks::jsonb) AS l(database_id int, principal text, resource text, owner text, mode text, mine boolean)
+  WHERE l.database_id = nullif(current_setting('tsql.db', true), '')::int $$;
 CREATE OR REPLACE FUNCTION sys.applock_mode(locks text, trancount int, principal text, resource text, owner text) RETURNS text
-  LANGUAGE plpgsql IMMUTABLE AS $$
+  LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF lower(owner) = 'transaction' AND trancount = 0 THEN
     PERFORM sys.fail(3918, 'The statement or function must be executed in the context of a user transaction.');
   END IF;
-  RETURN coalesce((SELECT l.mode FROM jsonb_to_recordset(locks::jsonb) AS l(principal text, resource text, owner text, mode text, mine boolean)
-    WHERE l.mine AND l.resource = applock_mode.resource AND lower(l.owner) = lower(applock_mode.owner)
-      AND lower(l.principal) = lower(applock_mode.principal)
+  RETURN coalesce((SELECT sys.applock_name(l.mode) FROM sys.applocks(locks) l
+    WHERE l.mine AND l.resource = left(applock_mode.resource, 255) AND l.owner = lower(applock_mode.owner)
+      AND l.principal = lower(applock_mode.principal)
     ORDER BY sys.applock_rank(l.mode) DESC LIMIT 1), 'NoLock');
 END $$;
 CREATE OR REPLACE FUNCTION sys.applock_test(locks text, trancount int, principal text, resource text, mode text, owner text) RETURNS int
-  LANGUAGE plpgsql IMMUTABLE AS $$
+  LANGUAGE plpgsql STABLE AS $$
 BEGIN
   IF lower(owner) = 'transaction' AND trancount = 0 THEN
     PERFORM sys.fail(3918, 'The statement or function must be executed in the context of a user transaction.');
   END IF;
-  RETURN (NOT EXISTS (SELECT FROM jsonb_to_recordset(locks::jsonb) AS l(principal text, resource text, owner text, mode text, mine boolean)
-    WHERE NOT l.mine AND l.resource = applock_test.resource AND lower(l.principal) = lower(applock_test.principal)
+  RETURN (NOT EXISTS (SELECT FROM sys.applocks(locks) l
+    WHERE NOT l.mine AND l.resource = left(applock_test.resource, 255) AND l.principal = lower(applock_test.principal)
       AND CASE lower(applock_test.mode)
-        WHEN 'intentshared' THEN lower(l.mode) = 'exclusive'
-        WHEN 'shared' THEN lower(l.mode) IN ('intentexclusive', 'exclusive')
-        WHEN 'update' THEN lower(l.mode) IN ('update', 'intentexclusive', 'exclusive')
-        WHEN 'intentexclusive' THEN lower(l.mode) IN ('shared', 'update', 'exclusive')
+        WHEN 'intentshared' THEN upper(l.mode) = 'X'
+        WHEN 'shared' THEN upper(l.mode) IN ('IX', 'SIX', 'UIX', 'X')
+        WHEN 'update' THEN upper(l.mode) IN ('U', 'IX', 'SIX', 'UIX', 'X')
+        WHEN 'intentexclusive' THEN upper(l.mode) IN ('S', 'U', 'SIX', 'UIX', 'X')
         ELSE true END))::int4;
 END $$;
