@@ -362,6 +362,8 @@ class _State:
             return after.word == "JOIN" or before.word == "INSERT"
         if word == "UPDATE":
             return (after.kind == PUNCT and after.text == "(") or before.word == "FOR"
+        if word == "BULK":
+            return before.word == "INSERT"
         return word == "STATISTICS"
 
     def _in_rights(self, word: str, before: Token, after: Token) -> bool:
