@@ -137,6 +137,8 @@ class ClickHouseTarget:
 
     def create_staging(self, attempt_sha256: str) -> Table:
         """Create the attempt's empty staging table, and read it back."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
         name, uuid = staging_table(attempt_sha256), staging_uuid(attempt_sha256)
         statement = _SQL.text(
             "create_staging",
@@ -145,7 +147,16 @@ class ClickHouseTarget:
             target=quote_clickhouse(self.database, self.table),
         )
         with closing(connect(self._access)) as client:
-            client.command(statement)
+            try:
+                client.command(statement)
+            except ClickHouseError as err:
+                # Without a number there was no answer: whether the table is there now is read below.
+                if getattr(err, "code", None) is not None:
+                    raise ConfigurationError(
+                        "staging_table",
+                        happened=f"ClickHouse did not create the staging table {self.database}.{name}: {err}",
+                        check="whether the table exists already: then another process works for this attempt.",
+                    ) from err
         found = self.tables(name).get(name)
         if found is None or found.uuid != str(uuid) or self.columns(name) != self.columns(self.table):
             raise ConfigurationError(

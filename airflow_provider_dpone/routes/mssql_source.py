@@ -50,11 +50,13 @@ class SnapshotRead:
         self._table = quote_mssql(schema, table)
         self._stop = threading.Event()
         self._reader: Any = None
+        self._connection: Any = None
 
     def __enter__(self) -> SnapshotRead:
         self._connection = connect(self._dsn)
+        # Not the driver's own transactions: the level has to be set before the transaction begins.
+        self._connection.setautocommit(True)
         (((state, database),),) = drain(self._connection, _SQL.text("snapshot_allowed"))
-        self._connection.rollback()
         if state != _SNAPSHOT_ON:
             self._connection.close()
             raise ConfigurationError(

@@ -4,7 +4,8 @@ SELECT CONVERT(int, [snapshot_isolation_state]), DB_NAME() FROM [sys].[databases
 
 -- name: begin_snapshot
 -- Everything from here to the rollback reads the same committed state.
-SET TRANSACTION ISOLATION LEVEL SNAPSHOT
+SET TRANSACTION ISOLATION LEVEL SNAPSHOT;
+BEGIN TRANSACTION;
 
 -- name: columns
 -- The source columns in order, with what decides their exact carriage.
