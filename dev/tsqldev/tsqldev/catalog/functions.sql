@@ -251,10 +251,10 @@ $$;
 
 create function sys.serverproperty(property text) returns text stable language sql as $$
     select case lower(property)
-        when 'productversion' then '16.0.4000.1'
+        when 'productversion' then '16.0.4135.0'
         when 'productmajorversion' then '16'
         when 'productminorversion' then '0'
-        when 'productbuild' then '4000'
+        when 'productbuild' then '4135'
         when 'productlevel' then 'RTM'
         when 'productupdatelevel' then null
         when 'edition' then 'Developer Edition (64-bit), emulation on PostgreSQL'
