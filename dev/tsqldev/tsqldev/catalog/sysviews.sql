@@ -188,10 +188,12 @@ from meta.types t, meta.databases d where d.database_id = :db
 --: sys.columns
 --| {column}
 {select_column} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+order by o.object_id, c.column_id  -- as a server answers without ORDER BY: drivers' bulk copy maps columns by it
 
 --: sys.all_columns
 --| {column}
 {select_column} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+order by o.object_id, c.column_id  -- as a server answers without ORDER BY: drivers' bulk copy maps columns by it
 
 --: sys.computed_columns
 --| {column}, definition nvarchar(max), uses_database_collation bit!, is_persisted bit!
