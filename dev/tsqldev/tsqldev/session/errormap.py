@@ -55,6 +55,14 @@ def translate(error: BackendError, kind: str, backend: Backend) -> SqlError:
             "Snapshot isolation transaction aborted due to update conflict. Retry the transaction or change the "
             "isolation level for the update/delete statement.",
         )
+    if state == "21000" and error.message.startswith("MERGE"):
+        return SqlError(
+            8672,
+            "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target "
+            "row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target "
+            "table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use "
+            "the GROUP BY clause to group the source rows.",
+        )
     if state == "21000":
         return SqlError(
             512,

@@ -10,7 +10,7 @@ from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
 from tsqldev.session import errormap, procedures, scratch, triggers, values
 from tsqldev.session.backend import BackendError, Row
-from tsqldev.session.lexer import PUNCT, tokens
+from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
 from tsqldev.session.transactions import cannot_be_committed
 from tsqldev.types import SqlType
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tsqldev.session.interp import Interpreter
 
 _READS = frozenset({"SELECT", "EXPRESSION"})
+ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
 
 
 def query(interp: Interpreter, node: Simple) -> None:
@@ -35,10 +36,35 @@ def query(interp: Interpreter, node: Simple) -> None:
         interp.session.define(interp, node)
         return
     compiled = interp.compile(node.text)
-    run(interp, compiled)
+    run(interp, compiled, updated=_updated_columns(node), reads=reads_tables(node.text))
 
 
-def run(interp: Interpreter, compiled: Compiled) -> None:
+def reads_tables(text: str) -> bool:
+    """Whether a query reads from anything: only then it opens an implicit transaction."""
+    return "from" in text.lower() and any(token.word == "FROM" for token in tokens(text))
+
+
+def _updated_columns(node: Simple) -> frozenset[str]:
+    """The columns that an UPDATE or MERGE sets, whether or not a value changes: what UPDATE(column) tells."""
+    found: set[str] = set()
+    depth, listing = 0, False
+    for index, token in enumerate(node.tokens):
+        if token.kind == PUNCT and token.text in "()":
+            depth += 1 if token.text == "(" else -1
+        elif depth == 0 and token.word == "SET":
+            listing = True
+        elif depth == 0 and token.word in ("FROM", "WHERE", "OUTPUT", "WHEN", "OPTION"):
+            listing = False
+        elif listing and depth == 0 and token.kind in (WORD, QUOTED) and index + 1 < len(node.tokens):
+            before = node.tokens[index - 1]
+            starts = before.word == "SET" or (before.kind == PUNCT and before.text in (",", ".", "="))
+            after = node.tokens[index + 1]
+            if starts and after.kind == PUNCT and after.text in ASSIGNMENTS:
+                found.add(token.name.lower())
+    return frozenset(found)
+
+
+def run(interp: Interpreter, compiled: Compiled, *, updated: frozenset[str] = frozenset(), reads: bool = True) -> None:
     session = interp.session
     if session.settings.fmtonly or session.settings.noexec:
         if session.settings.fmtonly and compiled.columns and not compiled.assigns:
@@ -46,8 +72,10 @@ def run(interp: Interpreter, compiled: Compiled) -> None:
             session.sink.rows(())
             session.sink.done(0, command="SELECT")
         return
-    begin_if_implicit(interp, compiled)
+    if reads or compiled.kind not in _READS:
+        begin_if_implicit(interp)
     session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+    session.check_snapshot(compiled.uses)
     if compiled.kind not in _READS or compiled.into:
         _check_writable(interp, compiled)
     if compiled.into is not None:
@@ -55,11 +83,11 @@ def run(interp: Interpreter, compiled: Compiled) -> None:
         finish(interp, count, "SELECT")
         return
     with session.transactions.statement(compound=bool(compiled.before or compiled.fires)):
-        count = affect(interp, compiled)
+        count = affect(interp, compiled, updated)
     finish(interp, count, compiled.kind)
 
 
-def affect(interp: Interpreter, compiled: Compiled) -> int:
+def affect(interp: Interpreter, compiled: Compiled, updated: frozenset[str] = frozenset()) -> int:
     """Run a checked statement and its triggers within the caller's statement; the number of rows."""
     session = interp.session
     if compiled.kind not in _READS:
@@ -69,7 +97,7 @@ def affect(interp: Interpreter, compiled: Compiled) -> int:
     count = _rows_of(interp, compiled)
     if compiled.fires:
         session.rowcount = count
-        triggers.fire(interp, compiled, count)
+        triggers.fire(interp, compiled, count, updated)
     return count
 
 
@@ -79,14 +107,11 @@ def finish(interp: Interpreter, count: int, kind: str) -> None:
     session.sink.done(None if session.settings.nocount else count, command=kind)
 
 
-def begin_if_implicit(interp: Interpreter, compiled: Compiled | None = None) -> None:
-    """SET IMPLICIT_TRANSACTIONS ON: the statement opens a transaction, unless it is a SELECT that reads no table."""
+def begin_if_implicit(interp: Interpreter) -> None:
+    """SET IMPLICIT_TRANSACTIONS ON: a statement that needs a transaction opens one."""
     session = interp.session
-    if not session.settings.implicit_transactions or session.transactions.count:
-        return
-    if compiled is not None and compiled.kind in _READS and not getattr(compiled, "reads_tables", True):
-        return
-    session.transactions.begin()
+    if session.settings.implicit_transactions and not session.transactions.count:
+        session.transactions.begin()
 
 
 def _check_writable(interp: Interpreter, compiled: Compiled) -> None:
@@ -142,8 +167,19 @@ def _note_identity(interp: Interpreter, compiled: Compiled, count: int) -> None:
     """SCOPE_IDENTITY() and @@IDENTITY after rows with an identity column came in."""
     if compiled.identity_column is None or not count or any(fired.trigger.instead_of for fired in compiled.fires):
         return
-    found, _ = interp.session.backend.run("select lastval()")
-    interp.frame.scope_identity = interp.session.last_identity = Decimal(found[0][0])
+    session, target = interp.session, compiled.target
+    if target is not None and target.object_id and session.identity_insert == target.object_id:
+        # Explicit values: the last one counts, and the next generated one follows the highest.
+        column = compiled.identity_column
+        found, _ = session.backend.run(
+            f"select setval('data.s{target.object_id}', greatest(s.last_value, m.value)), m.value"
+            f" from data.s{target.object_id} s, (select max({column}) as value from {target.relation}) m"
+        )
+        value = found[0][1]
+    else:
+        found, _ = session.backend.run("select lastval()")
+        value = found[0][0]
+    interp.frame.scope_identity = session.last_identity = Decimal(value)
 
 
 def _send_stream(interp: Interpreter, columns: Sequence[Column], rows: Iterator[Row]) -> int:
@@ -174,25 +210,26 @@ def _send_stream(interp: Interpreter, columns: Sequence[Column], rows: Iterator[
 def scalar(interp: Interpreter, text: str, target: SqlType | None = None) -> object:
     """The value of an expression, converted to `target` as an assignment converts."""
     compiled = interp.expression(text, target)
-    return _single(interp, compiled)
+    return _single(interp, compiled, text)
 
 
 def typed(interp: Interpreter, text: str) -> tuple[SqlType, object]:
     """The value of an expression and its own type."""
     compiled = interp.expression(text)
-    return compiled.columns[0].type, _single(interp, compiled)
+    return compiled.columns[0].type, _single(interp, compiled, text)
 
 
 def condition(interp: Interpreter, text: str) -> bool:
     interp.session.sync()
-    return bool(_single(interp, interp.session.compiler(interp.context()).condition(text)))
+    return bool(_single(interp, interp.session.compiler(interp.context()).condition(text), text))
 
 
-def _single(interp: Interpreter, compiled: Compiled) -> object:
+def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     session = interp.session
     session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
-    if getattr(compiled, "reads_tables", bool(compiled.uses)):
-        begin_if_implicit(interp, compiled)
+    session.check_snapshot(compiled.uses)
+    if reads_tables(text):
+        begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
     with session.transactions.statement(compound=False):
         rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))

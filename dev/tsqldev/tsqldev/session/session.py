@@ -13,7 +13,7 @@ from tsqldev.catalog.ddl import Ddl
 from tsqldev.catalog.statement import DdlContext
 from tsqldev.compile import CompileContext, Compiler
 from tsqldev.errors import SqlError
-from tsqldev.interfaces import Column, ResultSink, RpcParameter, TableInfo
+from tsqldev.interfaces import Column, ObjectUse, ResultSink, RpcParameter, TableInfo
 from tsqldev.session import dmvs, procedures, scratch, sysprocs
 from tsqldev.session.applocks import Owner
 from tsqldev.session.backend import Backend
@@ -35,6 +35,7 @@ from tsqldev.session.interp import Interpreter
 from tsqldev.session.registry import SessionRecord, now
 from tsqldev.session.split import Simple
 from tsqldev.session.transactions import ISOLATION_LEVELS, ISOLATION_NUMBERS, Transactions, cannot_be_committed
+from tsqldev.types import nvarchar
 
 if TYPE_CHECKING:
     from tsqldev.session.engine import SessionEngine
@@ -358,6 +359,24 @@ class SqlSession(Identity):
     def next_temp_name(self) -> str:
         self._temp_names += 1
         return f"x{self._temp_names}"
+
+    def check_snapshot(self, uses: Sequence[ObjectUse]) -> None:
+        """Raises 3952 where a snapshot transaction touches a database that does not allow it."""
+        if not uses or self.transactions.isolation != "SNAPSHOT":
+            return
+        for database in {use.database for use in uses}:
+            rows, _ = self.backend.run(
+                "select database_id in (1, 4) or meta.option(options, 'allow_snapshot_isolation', '0') = '1'"
+                " from meta.databases where key = meta.fold($1)",
+                [nvarchar(128)],
+                [database],
+            )
+            if rows and not rows[0][0]:
+                raise SqlError(
+                    3952,
+                    f"Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation "
+                    "is not allowed in this database. Use ALTER DATABASE to allow snapshot isolation.",
+                )
 
     def sees_server_state(self) -> bool:
         return self.access.holds(self.principal, "SERVER", 0, "VIEW SERVER STATE") or self.access.holds(

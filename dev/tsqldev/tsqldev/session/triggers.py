@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tsqldev.session.interp import Interpreter
 
 
-def fire(interp: Interpreter, compiled: Compiled, count: int) -> None:
+def fire(interp: Interpreter, compiled: Compiled, count: int, updated: frozenset[str]) -> None:
     """Run the triggers one after the other, inside the statement's transaction."""
     session = interp.session
     transaction = session.transactions.id
@@ -21,7 +21,7 @@ def fire(interp: Interpreter, compiled: Compiled, count: int) -> None:
         if not isinstance(module, ModuleInfo):
             raise SqlError(208, f"Invalid object name '{fired.trigger.name}'.")
         session.rowcount = count
-        run(interp, module, fired, frozenset(getattr(compiled, "updated", ())))
+        run(interp, module, fired, updated)
         if session.transactions.id != transaction:
             ended = SqlError(3609, "The transaction ended in the trigger. The batch has been aborted.")
             ended.dooms = True
@@ -39,7 +39,7 @@ def run(
         module=module,
         line_offset=module.body_line - 1,
         fire=fired,
-        updated=frozenset(name.lower() for name in updated),
+        updated=updated,
         event=event,
     )
     kept = session.settings.xact_abort
