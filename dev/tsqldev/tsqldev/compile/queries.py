@@ -62,6 +62,8 @@ class Queries:
         if isinstance(body, t.Query):
             relation = self.query(body, parent, top=top, in_set=in_set, keep_null=keep_null)
         else:
+            if top:
+                self.into = _take_into(body)
             relation = self._set_operation(body, parent, keep_null)
         if not (query.order or query.offset):
             return relation
@@ -292,7 +294,8 @@ class Queries:
             if value.sql.startswith("$") or value.constant is not None:
                 value = replace(value, sql=value.sql if "::" in value.sql else f"{value.sql}::{value.type.postgres}")
             values.append(value)
-            columns.append(Column(_name(item), value.type))
+            identity = isinstance(item.expression, t.Name) and _is_identity(scope, value.sql)
+            columns.append(Column(_name(item), value.type, identity=identity))
         return values, columns
 
     def _star(self, star: t.Star, scope: Scope, values: list[Value], columns: list[Column]) -> None:
@@ -316,7 +319,7 @@ class Queries:
                         scope.find((source.name, column.name), self.unit.line(star.pos))
                     sql = scope.grouped[sql]
                 values.append(Value(sql, column.type, IMPLICIT if column.type.name in CHARACTER else 0))
-                columns.append(Column(column.name, column.type))
+                columns.append(Column(column.name, column.type, identity=_is_identity(scope, sql)))
 
     def _order(
         self,
@@ -412,6 +415,22 @@ class Queries:
         if family(value.type) != "int":
             raise SqlError(1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.", severity=15)
         return f"({convert(value, SqlType('bigint')).sql})"
+
+
+def _is_identity(scope: Scope, sql: str) -> bool:
+    """Whether SELECT INTO would make this column an identity: it is one, of the only table."""
+    if len(scope.sources) != 1 or scope.grouped is not None:
+        return False
+    source = scope.sources[0]
+    return any(column.identity and text == sql for column, text in zip(source.columns, source.sql, strict=True))
+
+
+def _take_into(node: t.SetOperation | t.Select | t.Query) -> tuple[str, ...] | None:
+    """SELECT ... INTO t ... UNION ...: the first SELECT names the table for all of them."""
+    while not isinstance(node, t.Select):
+        node = node.left if isinstance(node, t.SetOperation) else node.body
+    into, node.into = node.into, None
+    return into
 
 
 def named_columns(columns: Sequence[Column], names: Sequence[str], of: str) -> list[Column]:
