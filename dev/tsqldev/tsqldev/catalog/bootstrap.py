@@ -85,6 +85,7 @@ def _create(connection: Connection) -> None:
             (*configuration[:5], configuration[2], *configuration[5:]),
         )
     for number, name in enumerate(SYSTEM_DATABASES, 1):
+        connection.execute("select nextval('meta.database_ids')")
         create_database(connection, number, name, DEFAULT_COLLATION, b"\x01")
 
 
@@ -153,6 +154,8 @@ def role_sid(name: str) -> bytes:
 
 
 def create_database(connection: Connection, number: int, name: str, collation: str, owner_sid: bytes) -> None:
+    for kind in ("schema_ids", "principal_ids"):
+        connection.execute(f"create sequence meta.{kind}_{number} as int start 5 maxvalue 16383".encode())
     connection.execute(
         "insert into meta.databases (database_id, name, collation_name, owner_sid) values (%s, %s, %s, %s)",
         (number, name, collation, owner_sid),

@@ -534,7 +534,8 @@ def duplicate_key(error: psycopg.errors.UniqueViolation) -> str:
 
 
 def open_table(st: Statement, found: Found) -> TableBuilder:
-    """A builder for a table that exists."""
+    """A builder for a table that exists. Other definitions of the same table wait until this transaction ends."""
+    st.run("select 1 from meta.objects where object_id = %s for no key update", found.object_id)
     table = st.catalog.object(found.object_id)
     if table is None or found.type != "U":
         raise unsupported(f"altering an object of type {found.type}")

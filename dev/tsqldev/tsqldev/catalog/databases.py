@@ -26,7 +26,7 @@ def create_database(st: Statement) -> None:
         raise permission_denied("CREATE DATABASE", "master")
     if st.one("select 1 from meta.databases where key = meta.fold(%s)", name):
         raise SqlError(1801, f"Database '{name}' already exists. Choose a different database name.", state=3)
-    number = st.value("select greatest(max(database_id), 4) + 1 from meta.databases")
+    number = st.value("select nextval('meta.database_ids')::int")
     sid = st.value("select sid from meta.logins where principal_id = %s", st.principal.login_id)
     insert_database(st.connection, number, name, collation, bytes(sid))
     st.changed()
@@ -73,6 +73,7 @@ def drop_database(st: Statement) -> None:
         st.run("delete from meta.role_members where database_id = %s", row[0])
         st.run("delete from meta.objects where database_id = %s", row[0])
         st.run("delete from meta.databases where database_id = %s", row[0])
+        st.run(f"drop sequence meta.schema_ids_{row[0]}, meta.principal_ids_{row[0]}")
     st.changed()
 
 
@@ -227,10 +228,9 @@ def create_schema(st: Statement) -> None:
     if st.one("select 1 from meta.schemas where database_id = %s and key = meta.fold(%s)", st.database_id, name):
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", state=3)
     st.run(
-        "insert into meta.schemas (database_id, schema_id, name, principal_id) select %s,"
-        " (select coalesce(max(schema_id), 4) + 1 from meta.schemas where database_id = %s and schema_id"
-        " < 16384), %s, %s",
-        *(st.database_id, st.database_id, name, owner),
+        "insert into meta.schemas (database_id, schema_id, name, principal_id)"
+        f" values (%s, nextval('meta.schema_ids_{st.database_id}'), %s, %s)",
+        *(st.database_id, name, owner),
     )
     st.changed()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import psycopg
+
 from tsqldev.catalog import alter, databases, grants, indexes, modules, principals, properties, tables
 from tsqldev.catalog.access import Access
 from tsqldev.catalog.lookup import Catalog, Connection
@@ -97,7 +99,11 @@ class Ddl:
     def execute(self, text: str, context: DdlContext) -> DdlResult:
         """Run one statement; a module's text is the whole batch. Raises SqlError."""
         statement = self._statement(text, context)
-        _handler(statement.read.tokens)(statement)
+        handler = _handler(statement.read.tokens)
+        try:
+            handler(statement)
+        except psycopg.errors.UniqueViolation as error:
+            raise _taken_meanwhile(error) from error
         return statement.result
 
     def create_table_as(self, parts: Sequence[str], columns: Sequence[Column], context: DdlContext) -> TableInfo:
@@ -161,6 +167,24 @@ class Ddl:
 
     def _statement(self, text: str, context: DdlContext) -> Statement:
         return Statement(self.connection, self.catalog, self.access, text, context)
+
+
+_TAKEN = {
+    "objects": (2714, "There is already an object named '{}' in the database."),
+    "schemas": (2714, "There is already an object named '{}' in the database."),
+    "databases": (1801, "Database '{}' already exists. Choose a different database name."),
+    "logins": (15025, "The server principal '{}' already exists."),
+    "principals": (15023, "User, group, or role '{}' already exists in the current database."),
+}
+
+
+def _taken_meanwhile(error: psycopg.errors.UniqueViolation) -> Exception:
+    """Another transaction has made something of that name since it was looked for, and has committed it."""
+    if error.diag.schema_name != "meta" or error.diag.table_name not in _TAKEN:
+        return error
+    number, text = _TAKEN[error.diag.table_name]
+    values = (error.diag.message_detail or "").partition(")=(")[2].partition(") already")[0]
+    return SqlError(number, text.format(values.split(", ")[-1]))
 
 
 def _handler(tokens: list[Token]) -> Handler:

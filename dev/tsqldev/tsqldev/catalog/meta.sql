@@ -35,6 +35,11 @@ create function meta.guid_of(sid bytea) returns uuid immutable strict language s
 create sequence meta.object_ids as int start 581577110;
 create sequence meta.rowversion start 2001;
 
+-- Ids come from sequences: two transactions that create things at once must not wait for each other, nor collide.
+-- Schemas and users have one of each in every database: meta.schema_ids_<database>, meta.principal_ids_<database>.
+create sequence meta.database_ids as int;
+create sequence meta.login_ids as int start 267;
+
 create table meta.databases (
     database_id int primary key,
     name text not null,

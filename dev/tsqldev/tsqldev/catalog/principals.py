@@ -93,9 +93,7 @@ def create_login(st: Statement) -> None:
     sid = sid or secrets.token_bytes(16)
     if st.one("select 1 from meta.logins where sid = %s", sid):
         raise SqlError(15433, "Supplied parameter sid is in use.")
-    login_id = st.value(
-        "select greatest(max(principal_id), 266) + 1 from meta.logins where type = 'S' or principal_id > 256"
-    )
+    login_id = st.value("select nextval('meta.login_ids')::int")
     st.run(
         "insert into meta.logins (principal_id, name, type, sid, password_hash, default_database, default_language,"
         " check_policy, check_expiration) values (%s, %s, 'S', %s, %s, %s, %s, %s, %s)",
@@ -288,13 +286,7 @@ def create_user(st: Statement) -> None:
 def _new_principal(st: Statement, name: str) -> int:
     if st.one("select 1 from meta.principals where database_id = %s and key = meta.fold(%s)", st.database_id, name):
         raise SqlError(15023, f"User, group, or role '{name}' already exists in the current database.")
-    return int(
-        st.value(
-            "select greatest(max(principal_id), 4) + 1 from meta.principals where database_id = %s and"
-            " principal_id < 16384",
-            st.database_id,
-        )
-    )
+    return int(st.value(f"select nextval('meta.principal_ids_{st.database_id}')"))
 
 
 def _principal(st: Statement, verb: str, name: str, kind: str) -> tuple[int, str]:
@@ -523,8 +515,8 @@ def create_server_role(st: Statement) -> None:
     if st.one("select 1 from meta.logins where key = meta.fold(%s)", name):
         raise SqlError(15025, f"The server principal '{name}' already exists.")
     st.run(
-        "insert into meta.logins (principal_id, name, type, sid, owning_principal_id) select"
-        " greatest(max(principal_id), 266) + 1, %s, 'R', %s, %s from meta.logins",
+        "insert into meta.logins (principal_id, name, type, sid, owning_principal_id)"
+        " values (nextval('meta.login_ids'), %s, 'R', %s, %s)",
         *(name, role_sid(f"server/{name}")[-16:], owner),
     )
     st.changed()
