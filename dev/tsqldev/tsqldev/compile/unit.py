@@ -59,6 +59,8 @@ class Unit:
         self.shared = shared or Shared({}, {}, [])
         # Rights on what the owner of the view around has too are not asked for (ownership chaining).
         self.owner = owner
+        # Variables that stand for a value inside the statement, not for a parameter.
+        self.replaced: dict[str, str] = {}
         self.ctes: dict[str, tuple[str, list[Column]]] = {}
 
     def line(self, pos: int) -> int:
@@ -83,6 +85,8 @@ class Unit:
         type = self.context.variables.get(name)
         if type is None:
             raise SqlError(137, f'Must declare the scalar variable "{name}".', severity=15, line=line)
+        if name in self.replaced:
+            return Value(self.replaced[name], type)
         return Value(self.parameter(name, type), type)
 
     def session_value(self, name: str, line: int) -> Value:
