@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_dpone.contracts.errors import GuardError
+from airflow_provider_dpone.contracts.errors import AttemptFailed, GuardError
 from airflow_provider_dpone.hooks.roles import GuardRoles
 from airflow_provider_dpone.hooks.task_attempts import TaskAttempts
 from airflow_provider_dpone.links.attempt import AttemptLink
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AttemptsOf(BaseOperator):
-    """Acts on the attempts of one task instance of the same DAG run.
+    """Acts on the attempts of one task instance of the same DAG run. Repeatable, so two retries are the default.
 
     :param work_task_id: the task whose attempts are meant, with the names of its groups.
     """
@@ -30,7 +31,7 @@ class AttemptsOf(BaseOperator):
     def __init__(
         self, *, work_task_id: str, release_root: str | None = None, roles: GuardRoles | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"retries": 2, "retry_delay": timedelta(seconds=5)} | kwargs)
         self.work_task_id = work_task_id
         self.release_root = release_root
         self.roles = roles
@@ -56,7 +57,8 @@ class FinalizeAttempt(AttemptsOf):
         try:
             operation = self.attempts(context).finalize()
         except GuardError as err:
-            if err.recovery_required:
+            if err.recovery_required or isinstance(err, AttemptFailed):
+                # Settled, or for an operator to settle: looking again would find the same.
                 raise AirflowFailException(str(err)) from err
             raise
         return {"attempt_sha256": operation.attempt_sha256, "state": operation.state}

@@ -18,7 +18,7 @@ from airflow_provider_dpone.task_groups import guarded_attempt
 @pytest.fixture
 def dag() -> DAG:
     with DAG("guarded", schedule=None) as dag, TaskGroup("outer"):
-        guarded_attempt("load", operator=GuardedDbtRun, workload_id="warehouse", retries=2, overlap="defer")
+        guarded_attempt("load", operator=GuardedDbtRun, workload_id="warehouse", retries=5, overlap="defer")
     return dag
 
 
@@ -50,10 +50,10 @@ def test_the_closing_tasks_look_for_the_attempts_of_the_work(dag: DAG) -> None:
 
 
 def test_arguments_reach_the_work_and_only_the_work(dag: DAG) -> None:
-    assert step(dag, "work").retries == 2
+    assert step(dag, "work").retries == 5
     assert step(dag, "work").overlap == "defer"
     assert step(dag, "work").mode == "work"
-    assert step(dag, "finalize").retries == 0
+    assert step(dag, "finalize").retries == 2
 
 
 def test_roles_and_release_reach_every_step() -> None:
