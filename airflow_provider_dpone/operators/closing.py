@@ -31,7 +31,9 @@ class AttemptsOf(BaseOperator):
     def __init__(
         self, *, work_task_id: str, release_root: str | None = None, roles: GuardRoles | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(**{"retries": 2, "retry_delay": timedelta(seconds=5)} | kwargs)
+        kwargs.setdefault("retries", 2)
+        kwargs.setdefault("retry_delay", timedelta(seconds=5))
+        super().__init__(**kwargs)
         self.work_task_id = work_task_id
         self.release_root = release_root
         self.roles = roles
