@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import psycopg
-
 from tsqldev.compile import CompileContext, Compiler, MetadataFunction
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, Compiled, ModuleInfo, TableInfo, TriggerInfo, ViewInfo
@@ -114,7 +113,17 @@ class Session:
         return str(self.compile(f"SELECT {expression}").columns[0].type)
 
 
-_OIDS = {"int2": 21, "int4": 23, "int8": 20, "numeric": 1700, "float4": 700, "float8": 701, "text": 25, "bytea": 17, "uuid": 2950}
+_OIDS = {
+    "int2": 21,
+    "int4": 23,
+    "int8": 20,
+    "numeric": 1700,
+    "float4": 700,
+    "float8": 701,
+    "text": 25,
+    "bytea": 17,
+    "uuid": 2950,
+}
 
 
 def _base(type: SqlType) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 import psycopg
 import pytest
 from compile_double import Double, Session
-
 from tsqldev.compile.compiler import functions_sql
 from tsqldev.pgserver import PostgresProcess
 

@@ -15,7 +15,6 @@ from tsqldev.compile.rules import family
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.types import (
     BIGINT,
-    BIT,
     DATETIME,
     DEFAULT_COLLATION,
     FLOAT,
@@ -61,8 +60,12 @@ def call(compiler: Expressions, node: t.Call) -> Value:
     name = node.name.upper()
     line = compiler.line(node)
     if node.schema and node.schema[-1].lower() not in ("sys", ""):
-        raise SqlError(4121, f'Cannot find either column "{node.schema[-1]}" or the user-defined function or aggregate '
-                       f'"{".".join((*node.schema, node.name))}", or the name is ambiguous.', line=line)
+        raise SqlError(
+            4121,
+            f'Cannot find either column "{node.schema[-1]}" or the user-defined function or aggregate '
+            f'"{".".join((*node.schema, node.name))}", or the name is ambiguous.',
+            line=line,
+        )
     found = BUILTINS.get(name)
     try:
         if found is not None:
@@ -115,7 +118,9 @@ def _arity(name: str, minimum: int, maximum: int) -> SqlError:
 
 
 def _invalid(value: Value, argument: int, name: str) -> SqlError:
-    return SqlError(8116, f"Argument data type {value.type.name} is invalid for argument {argument} of {name.lower()} function.")
+    return SqlError(
+        8116, f"Argument data type {value.type.name} is invalid for argument {argument} of {name.lower()} function."
+    )
 
 
 def _text(value: Value, name: str, argument: int = 1) -> Value:
@@ -128,8 +133,18 @@ def _text(value: Value, name: str, argument: int = 1) -> Value:
     if kind == "binary":
         size = MAX if value.type.length == MAX else (value.type.length or 1)
         return convert(value, varchar(size))
-    if kind in ("int", "decimal", "float", "uniqueidentifier", "date", "time", "datetime", "datetime2", "smalldatetime",
-                "datetimeoffset"):
+    if kind in (
+        "int",
+        "decimal",
+        "float",
+        "uniqueidentifier",
+        "date",
+        "time",
+        "datetime",
+        "datetime2",
+        "smalldatetime",
+        "datetimeoffset",
+    ):
         from tsqldev.compile.rules import text_length
 
         return convert(value, varchar(text_length(value.type)))
@@ -190,9 +205,22 @@ def _datalength(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     elif kind == "null":
         return Value("NULL::int4", INT)
     else:
-        fixed = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "real": 4, "float": 8, "money": 8,
-                 "smallmoney": 4, "uniqueidentifier": 16, "date": 3, "datetime": 8, "smalldatetime": 4,
-                 "rowversion": 8}.get(v.type.name)
+        fixed = {
+            "bit": 1,
+            "tinyint": 1,
+            "smallint": 2,
+            "int": 4,
+            "bigint": 8,
+            "real": 4,
+            "float": 8,
+            "money": 8,
+            "smallmoney": 4,
+            "uniqueidentifier": 16,
+            "date": 3,
+            "datetime": 8,
+            "smalldatetime": 4,
+            "rowversion": 8,
+        }.get(v.type.name)
         if kind == "decimal" and fixed is None:
             precision = v.type.precision or 18
             fixed = 5 if precision <= 9 else 9 if precision <= 19 else 13 if precision <= 28 else 17
@@ -273,8 +301,9 @@ def _replace(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     fold = "true" if _fold(c, texts[0], texts[1], n) != "{}" else "false"
     unicode = any(_is_unicode(v) for v in texts)
     size = MAX if any(v.type.length == MAX for v in texts) else (4000 if unicode else 8000)
-    type = SqlType("nvarchar" if unicode else "varchar", length=size, collation=texts[0].type.collation,
-                   nullable=_nullable(*texts))
+    type = SqlType(
+        "nvarchar" if unicode else "varchar", length=size, collation=texts[0].type.collation, nullable=_nullable(*texts)
+    )
     return Value(f"sys.replace({texts[0].sql}, {texts[1].sql}, {texts[2].sql}, {fold})", type, texts[0].label)
 
 
@@ -339,8 +368,12 @@ def _joined(c: Expressions, n: t.Call, a: list[Value], form: str) -> Value:
     for v in texts[1:]:
         collation, label = c.collation_of(chosen, v, c.line(n), n.name.lower())
         chosen = replace(chosen, type=replace(chosen.type, collation=collation), label=label)
-    type = SqlType("nvarchar" if unicode else "varchar", length=max(size, 1) if size != MAX else MAX,
-                   collation=chosen.type.collation, nullable=False)
+    type = SqlType(
+        "nvarchar" if unicode else "varchar",
+        length=max(size, 1) if size != MAX else MAX,
+        collation=chosen.type.collation,
+        nullable=False,
+    )
     return Value(form.format(", ".join(v.sql for v in texts)), type, chosen.label)
 
 
@@ -459,7 +492,9 @@ def _isnull(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 @builtin("COALESCE", 1, 254)
 def _coalesce(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     if all(v.type.name == "null" for v in a):
-        raise SqlError(4127, "At least one of the arguments to COALESCE must be an expression that is not the NULL constant.")
+        raise SqlError(
+            4127, "At least one of the arguments to COALESCE must be an expression that is not the NULL constant."
+        )
     merged = c.merge_values(a, c.line(n))
     nullable = all(v.type.nullable or v.type.name == "null" for v in a)
     return Value(
@@ -472,8 +507,11 @@ def _coalesce(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 @builtin("NULLIF", 2)
 def _nullif(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     if a[0].type.name == "null":
-        raise SqlError(4151, "The type of the first argument to NULLIF cannot be the NULL constant because the type of the "
-                       "first argument has to be known.")
+        raise SqlError(
+            4151,
+            "The type of the first argument to NULLIF cannot be the NULL constant because the type of the "
+            "first argument has to be known.",
+        )
     test = c.compare("=", a[0], a[1], c.line(n))
     return Value(f"CASE WHEN {test} THEN NULL ELSE {a[0].sql} END", a[0].type.with_nullable(True), a[0].label)
 
@@ -664,7 +702,9 @@ def _dateadd(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     moment = _moment(given, "dateadd", 3)
     type = moment.type.with_nullable(True)
     if part in ("tzoffset", "iso_week"):
-        raise SqlError(9810, f"The datepart {part} is not supported by date function dateadd for data type {type.name}.")
+        raise SqlError(
+            9810, f"The datepart {part} is not supported by date function dateadd for data type {type.name}."
+        )
     if type.name == "date" and part in ("hour", "minute", "second", "millisecond", "microsecond", "nanosecond"):
         raise SqlError(9810, f"The datepart {part} is not supported by date function dateadd for data type date.")
     if type.name == "time":
@@ -699,7 +739,10 @@ def _datepart(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     moment = _moment(c.value(n.arguments[1]), "datepart", 2)
     if part == "tzoffset":
         if moment.type.name != "datetimeoffset":
-            raise SqlError(9810, f"The datepart tzoffset is not supported by date function datepart for data type {moment.type.name}.")
+            raise SqlError(
+                9810,
+                f"The datepart tzoffset is not supported by date function datepart for data type {moment.type.name}.",
+            )
         return Value(f"sys.datetimeoffset_minutes({moment.sql})", INT)
     return Value(f"sys.datepart('{part}', {_ticks(moment)})", INT.with_nullable(_nullable(moment)))
 
@@ -805,10 +848,8 @@ def _hashbytes(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 
 @builtin("ISJSON", 1, 2)
 def _isjson(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-    kind = a[1].sql if len(a) > 1 else "NULL"
     if len(a) > 1:
         raise unsupported("ISJSON with a type")
-    del kind
     return Value(f"sys.isjson({_text(a[0], 'isjson').sql})", INT)
 
 
@@ -832,7 +873,9 @@ def _aggregate_argument(c: Expressions, n: t.Call) -> Value:
         raise SqlError(147, c.no_aggregate, severity=15)
     scope = c.scope
     if scope.aggregating and n.over is None:
-        raise SqlError(130, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")
+        raise SqlError(
+            130, "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."
+        )
     if n.over is not None:
         return c.value(n.arguments[0])
     scope.aggregating = True
@@ -877,7 +920,10 @@ def _sum(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     name = n.name.upper()
     kind = family(v.type)
     if v.type.name == "bit" or kind not in ("int", "decimal", "float"):
-        raise SqlError(8117, f"Operand data type {v.type.name if kind != 'null' else 'NULL'} is invalid for {name.lower()} operator.")
+        raise SqlError(
+            8117,
+            f"Operand data type {v.type.name if kind != 'null' else 'NULL'} is invalid for {name.lower()} operator.",
+        )
     distinct = "DISTINCT " if n.distinct else ""
     over = _over(c, n)
     if kind == "int":
@@ -900,7 +946,9 @@ def _sum(c: Expressions, n: t.Call, a: list[Value]) -> Value:
         return Value(f"(sum({distinct}{v.sql}){over})::numeric(38,{scale})", decimal(38, scale))
     scale = max(scale, 6)
     total = f"(sum({distinct}{v.sql}){over})::numeric(200,{scale + 4})"
-    return Value(f"trunc({total} / nullif(count({distinct}{v.sql}){over}, 0), {scale})::numeric(38,{scale})", decimal(38, scale))
+    return Value(
+        f"trunc({total} / nullif(count({distinct}{v.sql}){over}, 0), {scale})::numeric(38,{scale})", decimal(38, scale)
+    )
 
 
 @builtin("MIN MAX", 1, lazy=True)
@@ -1064,7 +1112,6 @@ SESSION_VALUES: dict[str, SqlType] = {
     "ERROR_PROCEDURE()": nvarchar(128),
     "ROWCOUNT_BIG()": BIGINT.with_nullable(False),
     "ORIGINAL_LOGIN()": SYSNAME,
-    "ORIGINAL_LOGIN()": nvarchar(128).with_nullable(False),
     "EVENTDATA()": nvarchar(MAX),
     "HOST_NAME()": nvarchar(128),
     "HOST_ID()": nvarchar(10),
@@ -1074,5 +1121,3 @@ SESSION_VALUES: dict[str, SqlType] = {
     "CONTEXT_INFO()": varbinary(128),
     "GETANSINULL()": SqlType("smallint"),
 }
-
-_ = (BIT, SYSNAME)

@@ -76,8 +76,7 @@ class Capture:
 
     def _create(self, table: TableInfo) -> None:
         columns = ", ".join(
-            f"{physical} {column.type.postgres}"
-            for physical, column in zip(table.physical, table.columns, strict=True)
+            f"{physical} {column.type.postgres}" for physical, column in zip(table.physical, table.columns, strict=True)
         )
         self.before.append(f"DROP TABLE IF EXISTS {table.relation}; CREATE TEMP TABLE {table.relation} ({columns})")
 
@@ -174,9 +173,7 @@ class Capture:
             else:
                 self._into(output, values)
 
-    def _output_items(
-        self, output: t.Output, scope: Scope, expressions: Expressions
-    ) -> tuple[list[Value], list[str]]:
+    def _output_items(self, output: t.Output, scope: Scope, expressions: Expressions) -> tuple[list[Value], list[str]]:
         values: list[Value] = []
         names: list[str] = []
         for item in output.items:
@@ -203,7 +200,9 @@ class Capture:
         if isinstance(target, ViewInfo) or target.system:
             raise SqlError(208, f"Invalid object name '{'.'.join(output.into)}'.")
         if target.triggers:
-            raise SqlError(331, f"The target table '{target.name}' of the OUTPUT INTO clause cannot have any enabled triggers.")
+            raise SqlError(
+                331, f"The target table '{target.name}' of the OUTPUT INTO clause cannot have any enabled triggers."
+            )
         self.unit.use("INSERT", target)
         if output.columns:
             lookup = {c.name.casefold(): i for i, c in enumerate(target.columns)}

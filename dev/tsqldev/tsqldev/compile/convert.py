@@ -121,7 +121,11 @@ def _convert(
 def _refusal(source: SqlType, target: SqlType, explicit: bool) -> SqlError:
     if explicit:
         return SqlError(529, f"Explicit conversion from data type {source.name} to {target} is not allowed.")
-    if "date" in source.name + target.name or "time" in source.name + target.name or "unique" in source.name + target.name:
+    if (
+        "date" in source.name + target.name
+        or "time" in source.name + target.name
+        or "unique" in source.name + target.name
+    ):
         return SqlError(206, f"Operand type clash: {source.name} is incompatible with {target.name}")
     return SqlError(
         257,
@@ -152,26 +156,31 @@ def _to_text(
         longest = {"bit": 1, "tinyint": 3, "smallint": 6, "int": 11, "bigint": 20}[source.name]
         if length != MAX and length < longest:
             short = quote("*" if source.name in ("int", "smallint", "tinyint") and target.name not in UNICODE else "")
-            return _padded(f"sys.number_fit({sql}, {length}, {short}, {quote(source.name)}, {quote(target.name)})", target)
+            return _padded(
+                f"sys.number_fit({sql}, {length}, {short}, {quote(source.name)}, {quote(target.name)})", target
+            )
     elif have == "decimal":
         if source.name in ("money", "smallmoney"):
             sql = f"sys.money_text({sql}, {style})"
         else:
             sql = f"({sql})::{source.postgres}::text"
         return _padded(
-            sql if length == MAX else f"sys.number_fit({sql}, {length}, '', {quote(source.name)}, {quote(target.name)})",
+            sql
+            if length == MAX
+            else f"sys.number_fit({sql}, {length}, '', {quote(source.name)}, {quote(target.name)})",
             target,
         )
     elif have == "float":
         sql = f"sys.float_text({sql}, {style}, {'true' if source.name == 'real' else 'false'})"
         return _padded(
-            sql if length == MAX else f"sys.number_fit({sql}, {length}, '', {quote(source.name)}, {quote(target.name)})",
+            sql
+            if length == MAX
+            else f"sys.number_fit({sql}, {length}, '', {quote(source.name)}, {quote(target.name)})",
             target,
         )
     elif have == "uniqueidentifier":
         if length != MAX and length < 36:
-            if not explicit or True:
-                return _padded(f"sys.uuid_fit({sql}, {length}{tried})", target)
+            return _padded(f"sys.uuid_fit({sql}, {length}{tried})", target)
         sql = f"upper(({sql})::text)"
         longest = 36
     elif have in ("binary", "rowversion"):
@@ -284,7 +293,9 @@ def _to_integer(sql: str, source: SqlType, target: SqlType, explicit: bool, trie
 def _to_decimal(sql: str, source: SqlType, target: SqlType, explicit: bool, tried: str) -> str:
     have = family(source)
     money = target.name in ("money", "smallmoney")
-    precision, scale = (19 if target.name == "money" else 10, 4) if money else (target.precision or 18, target.scale or 0)
+    precision, scale = (
+        (19 if target.name == "money" else 10, 4) if money else (target.precision or 18, target.scale or 0)
+    )
     if have == "decimal":
         if (source.name == target.name or {source.name, target.name} == {"decimal", "numeric"}) and (
             source.precision,
@@ -337,7 +348,9 @@ def _to_temporal(sql: str, source: SqlType, target: SqlType, explicit: bool, tri
         raise _refusal(source, target, explicit)
     ticks = sql if have == "datetime2" else f"sys.{have}_ticks({sql})"
     if want == "datetime2":
-        precise = have in ("date", "smalldatetime") or (have in ("time", "datetimeoffset") and (source.scale or 0) <= scale)
+        precise = have in ("date", "smalldatetime") or (
+            have in ("time", "datetimeoffset") and (source.scale or 0) <= scale
+        )
         return ticks if precise else f"sys.round_ticks({ticks}, {scale})"
     if want == "datetimeoffset":
         if have != "datetime2" or (source.scale or 0) > scale:

@@ -352,9 +352,7 @@ class Changes:
         source = Sources(unit, self.queries, source_scope, False).compile(node.source)
         schema = "" if node.target.alias else info.schema
         database = "" if node.target.alias else info.database
-        bound = Bound(
-            node.target.alias or info.name, schema, database, info.columns, [f"d.{p}" for p in info.physical]
-        )
+        bound = Bound(node.target.alias or info.name, schema, database, info.columns, [f"d.{p}" for p in info.physical])
         scope.sources = [bound, *source_scope.sources]
         on = Expressions(unit, scope).condition(node.on)
         if isinstance(node.source, t.Join):
@@ -388,7 +386,11 @@ class Changes:
                 index = self._column(info, assignment.column[-1], line)
                 self._updatable(info.columns[index], line)
                 sets.append(f"{info.physical[index]} = {self._assign(expressions, info, index, assignment.value)}")
-            sets += [f"{p} = DEFAULT" for p, c in zip(info.physical, info.columns, strict=True) if c.type.name == "rowversion"]
+            sets += [
+                f"{p} = DEFAULT"
+                for p, c in zip(info.physical, info.columns, strict=True)
+                if c.type.name == "rowversion"
+            ]
             return f"{head} THEN UPDATE SET {', '.join(sets)}"
         line = unit.line(when.values[0].pos)
         identity_on = unit.context.identity_insert == info.object_id and info.object_id != 0

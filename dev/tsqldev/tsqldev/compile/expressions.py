@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tsqldev.compile import tree as t
 from tsqldev.compile.collation import key_sql, known_collation, order_sql
@@ -16,13 +16,11 @@ from tsqldev.compile.rules import (
     common,
     common_of,
     family,
-    rank,
 )
 from tsqldev.compile.scope import Scope
 from tsqldev.compile.typenames import type_from_name
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.types import (
-    BIGINT,
     CHARACTER,
     DEFAULT_COLLATION,
     INT,
@@ -31,7 +29,6 @@ from tsqldev.types import (
     NULL,
     UNICODE,
     SqlType,
-    decimal,
     nvarchar,
     varbinary,
     varchar,
@@ -61,8 +58,12 @@ class Expressions:
                 return matched
         method = _VALUES.get(type(node))
         if method is None:
-            if isinstance(node, t.Logic | t.Not | t.Compare | t.Like | t.Exists | t.IsNull | t.Between | t.InList | t.InQuery):
-                raise SqlError(102, "Incorrect syntax near a condition used as a value.", severity=15, line=self.line(node))
+            if isinstance(
+                node, t.Logic | t.Not | t.Compare | t.Like | t.Exists | t.IsNull | t.Between | t.InList | t.InQuery
+            ):
+                raise SqlError(
+                    102, "Incorrect syntax near a condition used as a value.", severity=15, line=self.line(node)
+                )
             raise unsupported(type(node).__name__)
         return method(self, node)
 
@@ -124,19 +125,22 @@ class Expressions:
     def name(self, node: t.Name) -> Value:
         parts = node.parts
         if len(parts) > 4:
-            raise SqlError(4104, f'The multi-part identifier "{".".join(parts)}" could not be bound.', line=self.line(node))
+            raise SqlError(
+                4104, f'The multi-part identifier "{".".join(parts)}" could not be bound.', line=self.line(node)
+            )
         return self.scope.find(parts, self.line(node))
 
     def parenthesis(self, node: t.Parenthesis) -> Value:
-        value = self.value(node.operand)
-        return value
+        return self.value(node.operand)
 
     def unary(self, node: t.Unary) -> Value:
         operand = self.value(node.operand)
         kind = family(operand.type)
         if node.op == "~":
             if kind != "int":
-                raise SqlError(8117, f"Operand data type {operand.type.name} is invalid for '~' operator.", line=self.line(node))
+                raise SqlError(
+                    8117, f"Operand data type {operand.type.name} is invalid for '~' operator.", line=self.line(node)
+                )
             if operand.type.name == "bit":
                 return Value(f"(1 - {operand.sql})::int2", operand.type)
             if operand.type.name == "tinyint":
@@ -146,7 +150,9 @@ class Expressions:
             if kind == "char" and node.op == "+":
                 return operand
             name = "minus" if node.op == "-" else "plus"
-            raise SqlError(8117, f"Operand data type {operand.type.name} is invalid for {name} operator.", line=self.line(node))
+            raise SqlError(
+                8117, f"Operand data type {operand.type.name} is invalid for {name} operator.", line=self.line(node)
+            )
         if node.op == "+":
             return operand
         if operand.constant is not None and kind == "int" and operand.constant.isdigit():
@@ -192,7 +198,11 @@ class Expressions:
         if op == "^":
             return Value(f"({a} # {b})", result)
         if op == "%" and kind == "float":
-            raise SqlError(402, f"The data types {left.type.name} and {right.type.name} are incompatible in the modulo operator.", line=line)
+            raise SqlError(
+                402,
+                f"The data types {left.type.name} and {right.type.name} are incompatible in the modulo operator.",
+                line=line,
+            )
         sql = f"({a} {op} {b})"
         if result.name == "tinyint":
             sql = f"sys.integer_fit({sql}::int8, 'tinyint', false)::int2" if op in "+-*" else sql
@@ -203,7 +213,9 @@ class Expressions:
     def _decimal_arithmetic(self, op: str, left: Value, right: Value, result: SqlType) -> Value:
         def side(value: Value) -> str:
             if family(value.type) in ("int", "decimal"):
-                return f"({value.sql})::numeric" if family(value.type) == "int" and value.constant is None else value.sql
+                return (
+                    f"({value.sql})::numeric" if family(value.type) == "int" and value.constant is None else value.sql
+                )
             if value.type.name == "null":
                 return "NULL::numeric"
             other = right if value is left else left
@@ -244,8 +256,6 @@ class Expressions:
         style = "0"
         if node.style is not None:
             style = self.to(node.style, INT)
-        if operand.constant is not None and family(operand.type) == "char" and family(target) == "char":
-            pass
         result = convert(operand, target, explicit=True, attempt=node.attempt, style=style)
         if family(target) == "char":
             kept = family(operand.type) == "char"
@@ -266,8 +276,10 @@ class Expressions:
         results.append(self.value(node.otherwise) if node.otherwise is not None else Value("NULL", NULL))
         if all(r.type.name == "null" for r in results):
             raise SqlError(
-                8133, "At least one of the result expressions in a CASE specification must be an expression other than the "
-                "NULL constant.", line=self.line(node),
+                8133,
+                "At least one of the result expressions in a CASE specification must be an expression other than the "
+                "NULL constant.",
+                line=self.line(node),
             )
         merged = self.merge_values(results, self.line(node))
         arms = " ".join(f"WHEN {test} THEN {value.sql}" for test, value in zip(tests, merged, strict=False))
@@ -276,7 +288,7 @@ class Expressions:
 
     def merge_values(self, values: Sequence[Value], line: int) -> list[Value]:
         """All converted to their common type (CASE, COALESCE, IIF, CHOOSE ...)."""
-        target = common_of([v.type if v.type.name != "int" or v.constant is None else v.type for v in values])
+        target = common_of([v.type for v in values])
         target = target.with_nullable(any(v.type.nullable or v.type.name == "null" for v in values))
         if family(target) == "char":
             texts = [v for v in values if family(v.type) == "char"]
@@ -299,7 +311,9 @@ class Expressions:
             if operand.type.name == "null":
                 operand = convert(operand, varchar(1))
             else:
-                raise SqlError(447, f"Expression type {operand.type.name} is invalid for COLLATE clause.", line=self.line(node))
+                raise SqlError(
+                    447, f"Expression type {operand.type.name} is invalid for COLLATE clause.", line=self.line(node)
+                )
         collation = known_collation(node.collation)
         return Value(operand.sql, replace(operand.type, collation=collation), EXPLICIT, operand.constant)
 
@@ -328,7 +342,11 @@ class Expressions:
         if operand.type.name == "datetimeoffset":
             return Value(f"sys.offset_at_zone({operand.sql}, {zone})", result)
         if family(operand.type) not in ("datetime", "datetime2", "smalldatetime"):
-            raise SqlError(8116, f"Argument data type {operand.type.name} is invalid for argument 1 of AT TIME ZONE function.", line=self.line(node))
+            raise SqlError(
+                8116,
+                f"Argument data type {operand.type.name} is invalid for argument 1 of AT TIME ZONE function.",
+                line=self.line(node),
+            )
         ticks = convert(operand, SqlType("datetime2", scale=7)).sql
         return Value(f"sys.ticks_at_zone({ticks}, {zone})", result)
 
@@ -390,7 +408,9 @@ class Expressions:
         for type in (left.type, right.type):
             if type.name in ("text", "ntext", "image", "xml"):
                 word = _COMPARISON_WORDS.get(op, op)
-                raise SqlError(402, f"The data types {names[0]} and {names[1]} are incompatible in the {word} operator.", line=line)
+                raise SqlError(
+                    402, f"The data types {names[0]} and {names[1]} are incompatible in the {word} operator.", line=line
+                )
         target = common(left.type, right.type)
         try:
             if family(target) == "char":
@@ -407,10 +427,8 @@ class Expressions:
         except SqlError as error:
             error.line = line
             raise
-        if ordered or (family(target) not in ("char",) and False):
+        if ordered:
             return order_sql(target, a), order_sql(target, b)
-        if family(target) == "binary":
-            return a, b
         return key_sql(target, a), key_sql(target, b)
 
     def _text_side(self, value: Value, target: SqlType) -> str:
@@ -477,7 +495,11 @@ class Expressions:
         line = self.line(node)
         for argument, value in enumerate((operand, pattern), 1):
             if value.type.name in ("xml", "image") or family(value.type) == "binary":
-                raise SqlError(8116, f"Argument data type {value.type.name} is invalid for argument {argument} of like function.", line=line)
+                raise SqlError(
+                    8116,
+                    f"Argument data type {value.type.name} is invalid for argument {argument} of like function.",
+                    line=line,
+                )
         collation, _ = self.collation_of(operand, pattern, line, "like")
         target = SqlType("nvarchar", length=MAX, collation=collation)
         text = convert(operand, target).sql
@@ -506,7 +528,12 @@ class Expressions:
             column = node.arguments[0]
             assert isinstance(column, t.Name)
             return f"({self.unit.parameter(f'UPDATE({column.parts[-1]})', SqlType('bit'))} <> 0)"
-        raise SqlError(4145, "An expression of non-boolean type specified in a context where a condition is expected.", severity=15, line=self.line(node))
+        raise SqlError(
+            4145,
+            "An expression of non-boolean type specified in a context where a condition is expected.",
+            severity=15,
+            line=self.line(node),
+        )
 
     # ---- ordering ------------------------------------------------------------------------------------------------
 
@@ -535,7 +562,11 @@ class Expressions:
             items = []
             for item in window.order:
                 if isinstance(item.expression, t.Literal) and item.expression.kind == "int":
-                    raise SqlError(5308, "Windowed functions, aggregates and NEXT VALUE FOR functions do not support integer indices as ORDER BY clause expressions.", line=self.line(item.expression))
+                    raise SqlError(
+                        5308,
+                        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support integer indices as ORDER BY clause expressions.",
+                        line=self.line(item.expression),
+                    )
                 items.append(self.order_key(self.value(item.expression), item.descending))
             parts.append("ORDER BY " + ", ".join(items))
         if window.frame:
@@ -562,8 +593,16 @@ def integer_literal(text: str) -> Value:
         return Value(sql, INT.with_nullable(False), constant=str(number))
     digits = len(text.lstrip("-0")) or 1
     if digits > 38:
-        raise SqlError(1007, f"The number '{text}' is out of the range for numeric representation (maximum precision 38).", severity=15)
-    return Value(f"({number})::numeric({digits},0)", SqlType("numeric", precision=digits, scale=0, nullable=False), constant=str(number))
+        raise SqlError(
+            1007,
+            f"The number '{text}' is out of the range for numeric representation (maximum precision 38).",
+            severity=15,
+        )
+    return Value(
+        f"({number})::numeric({digits},0)",
+        SqlType("numeric", precision=digits, scale=0, nullable=False),
+        constant=str(number),
+    )
 
 
 def decimal_literal(text: str) -> Value:
@@ -571,7 +610,11 @@ def decimal_literal(text: str) -> Value:
     whole = whole.lstrip("0")
     precision = max(len(whole) + len(fraction), 1)
     if precision > 38:
-        raise SqlError(1007, f"The number '{text}' is out of the range for numeric representation (maximum precision 38).", severity=15)
+        raise SqlError(
+            1007,
+            f"The number '{text}' is out of the range for numeric representation (maximum precision 38).",
+            severity=15,
+        )
     sql = f"{whole or '0'}.{fraction}" if fraction else f"{whole or '0'}"
     type = SqlType("numeric", precision=precision, scale=len(fraction), nullable=False)
     return Value(f"{sql}::numeric({precision},{len(fraction)})", type, constant=text)
@@ -585,7 +628,23 @@ def _digits(value: Value) -> int | None:
 
 
 AGGREGATES = frozenset(
-    ["COUNT", "COUNT_BIG", "SUM", "AVG", "MIN", "MAX", "STRING_AGG", "STDEV", "STDEVP", "VAR", "VARP", "GROUPING", "GROUPING_ID", "APPROX_COUNT_DISTINCT", "CHECKSUM_AGG"]
+    [
+        "COUNT",
+        "COUNT_BIG",
+        "SUM",
+        "AVG",
+        "MIN",
+        "MAX",
+        "STRING_AGG",
+        "STDEV",
+        "STDEVP",
+        "VAR",
+        "VARP",
+        "GROUPING",
+        "GROUPING_ID",
+        "APPROX_COUNT_DISTINCT",
+        "CHECKSUM_AGG",
+    ]
 )
 
 
@@ -606,7 +665,7 @@ def contains_aggregate(node: object) -> bool:
     return False
 
 
-_VALUES: dict[type, Callable[[Expressions, object], Value]] = {
+_VALUES: dict[type, Callable[[Expressions, Any], Value]] = {
     t.Literal: Expressions.literal,
     t.Variable: Expressions.variable,
     t.Name: Expressions.name,
@@ -619,8 +678,8 @@ _VALUES: dict[type, Callable[[Expressions, object], Value]] = {
     t.AtTimeZone: Expressions.at_time_zone,
     t.Subquery: Expressions.subquery,
     t.Call: Expressions.call,
-}  # type: ignore[dict-item]  # each method takes the node type that is its key
-_CONDITIONS: dict[type, Callable[[Expressions, object], str]] = {
+}
+_CONDITIONS: dict[type, Callable[[Expressions, Any], str]] = {
     t.Logic: Expressions.logic,
     t.Not: Expressions.negation,
     t.Parenthesis: Expressions.enclosed,
@@ -633,6 +692,4 @@ _CONDITIONS: dict[type, Callable[[Expressions, object], str]] = {
     t.Like: Expressions.like,
     t.Exists: Expressions.exists,
     t.Call: Expressions.condition_call,
-}  # type: ignore[dict-item]  # each method takes the node type that is its key
-
-_ = (BIGINT, decimal, rank)
+}

@@ -14,16 +14,227 @@ from tsqldev.errors import SqlError, unsupported
 
 # Words that cannot be a name without brackets (the reserved words that matter to this grammar).
 RESERVED = frozenset(
-    ["ADD", "ALL", "ALTER", "AND", "ANY", "AS", "ASC", "AUTHORIZATION", "BACKUP", "BEGIN", "BETWEEN", "BREAK", "BROWSE", "BULK", "BY", "CASCADE", "CASE", "CHECK", "CHECKPOINT", "CLOSE", "CLUSTERED", "COALESCE", "COLLATE", "COLUMN", "COMMIT", "COMPUTE", "CONSTRAINT", "CONTAINS", "CONTINUE", "CONVERT", "CREATE", "CROSS", "CURRENT", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_USER", "CURSOR", "DATABASE", "DBCC", "DEALLOCATE", "DECLARE", "DEFAULT", "DELETE", "DENY", "DESC", "DISTINCT", "DISTRIBUTED", "DOUBLE", "DROP", "ELSE", "END", "ERRLVL", "ESCAPE", "EXCEPT", "EXEC", "EXECUTE", "EXISTS", "EXIT", "EXTERNAL", "FETCH", "FILE", "FILLFACTOR", "FOR", "FOREIGN", "FREETEXT", "FROM", "FULL", "FUNCTION", "GOTO", "GRANT", "GROUP", "HAVING", "HOLDLOCK", "IDENTITY", "IDENTITY_INSERT", "IF", "IN", "INDEX", "INNER", "INSERT", "INTERSECT", "INTO", "IS", "JOIN", "KEY", "KILL", "LEFT", "LIKE", "MERGE", "NATIONAL", "NOCHECK", "NONCLUSTERED", "NOT", "NULL", "NULLIF", "OF", "OFF", "OFFSETS", "ON", "OPEN", "OPENQUERY", "OPENROWSET", "OPENXML", "OPTION", "OR", "ORDER", "OUTER", "OVER", "PERCENT", "PIVOT", "PLAN", "PRIMARY", "PRINT", "PROC", "PROCEDURE", "PUBLIC", "RAISERROR", "READ", "RECONFIGURE", "REFERENCES", "REPLICATION", "RESTORE", "RETURN", "REVERT", "REVOKE", "RIGHT", "ROLLBACK", "ROWCOUNT", "ROWGUIDCOL", "RULE", "SAVE", "SCHEMA", "SELECT", "SESSION_USER", "SET", "SETUSER", "SHUTDOWN", "SOME", "STATISTICS", "SYSTEM_USER", "TABLE", "TABLESAMPLE", "TEXTSIZE", "THEN", "TO", "TOP", "TRAN", "TRANSACTION", "TRIGGER", "TRUNCATE", "TRY_CONVERT", "TSEQUAL", "UNION", "UNIQUE", "UNPIVOT", "UPDATE", "USE", "USER", "VALUES", "VARYING", "VIEW", "WAITFOR", "WHEN", "WHERE", "WHILE", "WITH", "WITHIN"]
+    [
+        "ADD",
+        "ALL",
+        "ALTER",
+        "AND",
+        "ANY",
+        "AS",
+        "ASC",
+        "AUTHORIZATION",
+        "BACKUP",
+        "BEGIN",
+        "BETWEEN",
+        "BREAK",
+        "BROWSE",
+        "BULK",
+        "BY",
+        "CASCADE",
+        "CASE",
+        "CHECK",
+        "CHECKPOINT",
+        "CLOSE",
+        "CLUSTERED",
+        "COALESCE",
+        "COLLATE",
+        "COLUMN",
+        "COMMIT",
+        "COMPUTE",
+        "CONSTRAINT",
+        "CONTAINS",
+        "CONTINUE",
+        "CONVERT",
+        "CREATE",
+        "CROSS",
+        "CURRENT",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "CURRENT_USER",
+        "CURSOR",
+        "DATABASE",
+        "DBCC",
+        "DEALLOCATE",
+        "DECLARE",
+        "DEFAULT",
+        "DELETE",
+        "DENY",
+        "DESC",
+        "DISTINCT",
+        "DISTRIBUTED",
+        "DOUBLE",
+        "DROP",
+        "ELSE",
+        "END",
+        "ERRLVL",
+        "ESCAPE",
+        "EXCEPT",
+        "EXEC",
+        "EXECUTE",
+        "EXISTS",
+        "EXIT",
+        "EXTERNAL",
+        "FETCH",
+        "FILE",
+        "FILLFACTOR",
+        "FOR",
+        "FOREIGN",
+        "FREETEXT",
+        "FROM",
+        "FULL",
+        "FUNCTION",
+        "GOTO",
+        "GRANT",
+        "GROUP",
+        "HAVING",
+        "HOLDLOCK",
+        "IDENTITY",
+        "IDENTITY_INSERT",
+        "IF",
+        "IN",
+        "INDEX",
+        "INNER",
+        "INSERT",
+        "INTERSECT",
+        "INTO",
+        "IS",
+        "JOIN",
+        "KEY",
+        "KILL",
+        "LEFT",
+        "LIKE",
+        "MERGE",
+        "NATIONAL",
+        "NOCHECK",
+        "NONCLUSTERED",
+        "NOT",
+        "NULL",
+        "NULLIF",
+        "OF",
+        "OFF",
+        "OFFSETS",
+        "ON",
+        "OPEN",
+        "OPENQUERY",
+        "OPENROWSET",
+        "OPENXML",
+        "OPTION",
+        "OR",
+        "ORDER",
+        "OUTER",
+        "OVER",
+        "PERCENT",
+        "PIVOT",
+        "PLAN",
+        "PRIMARY",
+        "PRINT",
+        "PROC",
+        "PROCEDURE",
+        "PUBLIC",
+        "RAISERROR",
+        "READ",
+        "RECONFIGURE",
+        "REFERENCES",
+        "REPLICATION",
+        "RESTORE",
+        "RETURN",
+        "REVERT",
+        "REVOKE",
+        "RIGHT",
+        "ROLLBACK",
+        "ROWCOUNT",
+        "ROWGUIDCOL",
+        "RULE",
+        "SAVE",
+        "SCHEMA",
+        "SELECT",
+        "SESSION_USER",
+        "SET",
+        "SETUSER",
+        "SHUTDOWN",
+        "SOME",
+        "STATISTICS",
+        "SYSTEM_USER",
+        "TABLE",
+        "TABLESAMPLE",
+        "TEXTSIZE",
+        "THEN",
+        "TO",
+        "TOP",
+        "TRAN",
+        "TRANSACTION",
+        "TRIGGER",
+        "TRUNCATE",
+        "TRY_CONVERT",
+        "TSEQUAL",
+        "UNION",
+        "UNIQUE",
+        "UNPIVOT",
+        "UPDATE",
+        "USE",
+        "USER",
+        "VALUES",
+        "VARYING",
+        "VIEW",
+        "WAITFOR",
+        "WHEN",
+        "WHERE",
+        "WHILE",
+        "WITH",
+        "WITHIN",
+    ]
 )
 # Words that start what may follow a table name, and so are no alias.
 _NO_PAREN_CALLS = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"})
 _TABLE_HINTS = frozenset(
-    ["HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD", "READCOMMITTED", "READCOMMITTEDLOCK", "READUNCOMMITTED", "NOLOCK", "UPDLOCK", "XLOCK", "ROWLOCK", "PAGLOCK", "TABLOCK", "TABLOCKX", "NOWAIT", "READPAST", "SNAPSHOT", "NOEXPAND", "FORCESEEK", "FORCESCAN", "KEEPIDENTITY", "KEEPDEFAULTS", "IGNORE_CONSTRAINTS", "IGNORE_TRIGGERS"]
+    [
+        "HOLDLOCK",
+        "SERIALIZABLE",
+        "REPEATABLEREAD",
+        "READCOMMITTED",
+        "READCOMMITTEDLOCK",
+        "READUNCOMMITTED",
+        "NOLOCK",
+        "UPDLOCK",
+        "XLOCK",
+        "ROWLOCK",
+        "PAGLOCK",
+        "TABLOCK",
+        "TABLOCKX",
+        "NOWAIT",
+        "READPAST",
+        "SNAPSHOT",
+        "NOEXPAND",
+        "FORCESEEK",
+        "FORCESCAN",
+        "KEEPIDENTITY",
+        "KEEPDEFAULTS",
+        "IGNORE_CONSTRAINTS",
+        "IGNORE_TRIGGERS",
+    ]
 )
 # Query hints that change no result.
-_QUERY_HINTS = frozenset({"RECOMPILE", "MAXDOP", "MAXRECURSION", "OPTIMIZE", "HASH", "LOOP", "MERGE", "FORCE", "ORDER",
-                          "FAST", "LABEL", "USE", "KEEP", "KEEPFIXED", "CONCAT", "QUERYTRACEON"})
+_QUERY_HINTS = frozenset(
+    {
+        "RECOMPILE",
+        "MAXDOP",
+        "MAXRECURSION",
+        "OPTIMIZE",
+        "HASH",
+        "LOOP",
+        "MERGE",
+        "FORCE",
+        "ORDER",
+        "FAST",
+        "LABEL",
+        "USE",
+        "KEEP",
+        "KEEPFIXED",
+        "CONCAT",
+        "QUERYTRACEON",
+    }
+)
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "!<": ">=", "!>": "<="}
 _COMPOUND = frozenset({"+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="})
 
@@ -46,14 +257,17 @@ class Parser:
     def line(self, pos: int) -> int:
         return self.text.count("\n", 0, pos) + 1
 
-    def fail(self, token: Token | None = None) -> NoReturn:
+    def error(self, token: Token | None = None) -> SqlError:
         token = token or self.token
         line = self.line(token.pos)
         if token.kind == "word" and token.value in RESERVED:
-            raise SqlError(156, f"Incorrect syntax near the keyword '{token.text}'.", severity=15, line=line)
+            return SqlError(156, f"Incorrect syntax near the keyword '{token.text}'.", severity=15, line=line)
         near = token.text if token.kind != "end" else (self.tokens[self.i - 1].text if self.i else "")
         near = near[1:-1] if token.kind in ("string", "name") and len(near) > 1 else near
-        raise SqlError(102, f"Incorrect syntax near '{near}'.", severity=15, line=line)
+        return SqlError(102, f"Incorrect syntax near '{near}'.", severity=15, line=line)
+
+    def fail(self, token: Token | None = None) -> NoReturn:
+        raise self.error(token)
 
     def at(self, *words: str) -> bool:
         """Whether the next tokens are these words or operators."""
@@ -193,7 +407,7 @@ class Parser:
             pattern = self.expression()
             escape = self.expression() if self.take("ESCAPE") else None
             if self.take("{"):
-                if not (self.token.value == "ESCAPE"):
+                if self.token.value != "ESCAPE":
                     self.fail()
                 self.i += 1
                 escape = self.expression()
@@ -416,8 +630,10 @@ class Parser:
                 return t.Case(None, [(condition, first)], second, pos=pos)
             if word == "NEXT" and self.peek().value == "VALUE":
                 raise unsupported("NEXT VALUE FOR")
-            if self.peek().kind == "op" and self.peek().value == "(" and (
-                word not in RESERVED or word in ("LEFT", "RIGHT", "COALESCE", "NULLIF", "CONTAINS", "FREETEXT")
+            if (
+                self.peek().kind == "op"
+                and self.peek().value == "("
+                and (word not in RESERVED or word in ("LEFT", "RIGHT", "COALESCE", "NULLIF", "CONTAINS", "FREETEXT"))
             ):
                 self.i += 1
                 return self.call(token.text, (), pos)
@@ -433,7 +649,7 @@ class Parser:
                     raise unsupported(f"XML method .{parts[-1]}()")
                 return self.call(parts[-1], tuple(parts[:-1]), pos)
             return t.Name(tuple(parts), pos=pos)
-        self.fail()
+        raise self.error()
 
     def case(self) -> t.Node:
         pos = self.token.pos
@@ -523,7 +739,7 @@ class Parser:
         for side in ("PRECEDING", "FOLLOWING"):
             if self.take(side):
                 return f"{extent} {side}"
-        self.fail()
+        raise self.error()
 
     def type_name(self) -> t.TypeName:
         pos = self.token.pos
@@ -772,9 +988,7 @@ class Parser:
     def _qualified_star(self) -> t.Star | None:
         i = self.i
         parts: list[str] = []
-        while self.tokens[i].kind == "name" or (
-            self.tokens[i].kind == "word" and self.tokens[i].value not in RESERVED
-        ):
+        while self.tokens[i].kind == "name" or (self.tokens[i].kind == "word" and self.tokens[i].value not in RESERVED):
             parts.append(self.tokens[i].value if self.tokens[i].kind == "name" else self.tokens[i].text)
             if self.tokens[i + 1].value != "." or self.tokens[i + 1].kind != "op":
                 return None
@@ -841,23 +1055,10 @@ class Parser:
 
     def _nested(self, left: t.Source) -> t.Source:
         pos = self.token.pos
-        for words, kind in (
-            (("CROSS", "JOIN"), "CROSS"),
-            (("CROSS", "APPLY"), "CROSS APPLY"),
-            (("OUTER", "APPLY"), "OUTER APPLY"),
-        ):
+        for words, kind in _APPLIES:
             if self.take(*words):
                 return t.Join(kind, left, self.source(), None, pos=pos)
-        for words, kind in (
-            (("JOIN",), "INNER"),
-            (("INNER", "JOIN"), "INNER"),
-            (("LEFT", "JOIN"), "LEFT"),
-            (("LEFT", "OUTER", "JOIN"), "LEFT"),
-            (("RIGHT", "JOIN"), "RIGHT"),
-            (("RIGHT", "OUTER", "JOIN"), "RIGHT"),
-            (("FULL", "JOIN"), "FULL"),
-            (("FULL", "OUTER", "JOIN"), "FULL"),
-        ):
+        for words, kind in _JOINS:
             if self.take(*words):
                 right = self.joined_operand()
                 self.need("ON")
@@ -945,9 +1146,10 @@ class Parser:
 
     def alias(self) -> tuple[str | None, list[str]]:
         alias: str | None = None
-        if self.take("AS") or (self.at_name() and not (
-            self.token.kind == "word" and self.token.value in ("OUTPUT", "USING", "WINDOW", "OFFSET")
-        )):
+        if self.take("AS") or (
+            self.at_name()
+            and not (self.token.kind == "word" and self.token.value in ("OUTPUT", "USING", "WINDOW", "OFFSET"))
+        ):
             alias = self.name()
         columns = self.column_list() if alias is not None and self.at("(") and not self._old_hints() else []
         return alias, columns
@@ -988,7 +1190,14 @@ class Parser:
             if not self.take(",") and self.at(")"):
                 break
         self.need(")")
-        refused = found & {"READPAST", "SNAPSHOT", "IGNORE_CONSTRAINTS", "IGNORE_TRIGGERS", "KEEPIDENTITY", "KEEPDEFAULTS"}
+        refused = found & {
+            "READPAST",
+            "SNAPSHOT",
+            "IGNORE_CONSTRAINTS",
+            "IGNORE_TRIGGERS",
+            "KEEPIDENTITY",
+            "KEEPDEFAULTS",
+        }
         if refused:
             raise unsupported(f"table hint {min(refused)}")
         return frozenset(found)
@@ -1007,6 +1216,16 @@ class Parser:
                 return rows
 
 
+_APPLIES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("CROSS", "JOIN"), "CROSS"),
+    (("CROSS", "APPLY"), "CROSS APPLY"),
+    (("OUTER", "APPLY"), "OUTER APPLY"),
+)
+_JOINS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("JOIN",), "INNER"),
+    *(((kind, "JOIN"), kind) for kind in ("INNER", "LEFT", "RIGHT", "FULL")),
+    *(((kind, "OUTER", "JOIN"), kind) for kind in ("LEFT", "RIGHT", "FULL")),
+)
 # After these words an opening parenthesis does not make a call.
 _BEFORE_PARENTHESIS = RESERVED - {"LEFT", "RIGHT", "COALESCE", "NULLIF", "CONVERT", "TRY_CONVERT", "UPDATE"}
 

@@ -77,8 +77,12 @@ class Queries:
         if isinstance(node, t.Literal) and node.kind == "int":
             index = int(node.text) - 1
             if not 0 <= index < len(relation.columns):
-                raise SqlError(108, f"The ORDER BY position number {node.text} is out of range of the number of items in the "
-                               "select list.", severity=15)
+                raise SqlError(
+                    108,
+                    f"The ORDER BY position number {node.text} is out of range of the number of items in the "
+                    "select list.",
+                    severity=15,
+                )
         elif isinstance(node, t.Name) and len(node.parts) == 1:
             index = _index(relation.columns, node.parts[0])
         if index is None:
@@ -115,7 +119,9 @@ class Queries:
         body = cte.query.body
         assert isinstance(body, t.SetOperation)
         if body.op != "UNION" or not body.all:
-            raise SqlError(252, f"Recursive common table expression '{cte.name}' does not contain a top-level UNION ALL operator.")
+            raise SqlError(
+                252, f"Recursive common table expression '{cte.name}' does not contain a top-level UNION ALL operator."
+            )
         anchor = self.query(body.left, parent)
         columns = self._named(anchor.columns, cte.columns, cte.name)
         columns = [replace(column, type=column.type.with_nullable(True)) for column in columns]
@@ -134,7 +140,9 @@ class Queries:
             for i, column in enumerate(step.columns)
         )
         first = ", ".join(f"(x.c{i + 1})::{column.type.postgres} AS c{i + 1}" for i, column in enumerate(columns))
-        return f"{name}({listed}) AS (SELECT {first} FROM ({anchor.sql}) x UNION ALL SELECT {casts} FROM ({step.sql}) x)"
+        return (
+            f"{name}({listed}) AS (SELECT {first} FROM ({anchor.sql}) x UNION ALL SELECT {casts} FROM ({step.sql}) x)"
+        )
 
     def _named(self, columns: Sequence[Column], names: Sequence[str], of: str) -> list[Column]:
         return named_columns(columns, names, of)
@@ -192,14 +200,24 @@ class Queries:
     # ---- SELECT --------------------------------------------------------------------------------------------------
 
     def _select(
-        self, select: t.Select, query: t.Query, parent: Scope | None, top: bool, in_set: bool, keep_null: bool, *,
-        keyed: bool = False
+        self,
+        select: t.Select,
+        query: t.Query,
+        parent: Scope | None,
+        top: bool,
+        in_set: bool,
+        keep_null: bool,
+        *,
+        keyed: bool = False,
     ) -> Relation:
         unit = self.unit
         scope = Scope(parent)
-        aggregated = select.group is not None or select.having is not None or any(
-            contains_aggregate(item) for item in select.items
-        ) or any(contains_aggregate(item) for item in query.order)
+        aggregated = (
+            select.group is not None
+            or select.having is not None
+            or any(contains_aggregate(item) for item in select.items)
+            or any(contains_aggregate(item) for item in query.order)
+        )
         plain = not (select.distinct or aggregated or in_set or _has_window(select.items) or _has_window(query.order))
         sources = Sources(unit, self, scope, plain)
         source = sources.compile(select.source) if select.source is not None else ""
@@ -213,12 +231,14 @@ class Queries:
         having = expressions.condition(select.having) if select.having is not None else ""
         if select.into is not None:
             if not top:
-                raise SqlError(156, "Incorrect syntax near the keyword 'INTO'.", severity=15, line=unit.line(select.pos))
+                raise SqlError(
+                    156, "Incorrect syntax near the keyword 'INTO'.", severity=15, line=unit.line(select.pos)
+                )
             self.into = select.into
         if source and not aggregated and _accumulates(select):
             return self._accumulate(select, query, scope, source, where)
         values, columns = self._items(select, scope, expressions, top, keep_null)
-        order = self._order(query.order, values, columns, expressions, select)
+        keyed_order = self._order(query.order, values, columns, expressions, select)
         listed = ", ".join(f"{value.sql} AS c{i}" for i, value in enumerate(values, 1))
         sql = f"SELECT {listed}"
         if keyed:
@@ -231,10 +251,10 @@ class Queries:
         if having:
             sql += f" HAVING {having}"
         if select.distinct:
-            sql = self._distinct(sql, columns, order, values)
-            order = [text for text, _ in self._distinct_order(order, columns, values)]
+            sql = self._distinct(sql, columns, bool(query.order))
+            order = self._distinct_order(keyed_order, values)
         else:
-            order = [text for text, _ in order]
+            order = [text for text, _ in keyed_order]
         if order:
             sql += f" ORDER BY {', '.join(order)}"
         elif query.order == [] and (query.offset is not None):
@@ -252,13 +272,17 @@ class Queries:
         for node in select.group[0] if select.group else []:
             if isinstance(node, t.Literal):
                 raise SqlError(
-                    164, "Each GROUP BY expression must contain at least one column that is not an outer reference.",
-                    severity=15, line=self.unit.line(node.pos),
+                    164,
+                    "Each GROUP BY expression must contain at least one column that is not an outer reference.",
+                    severity=15,
+                    line=self.unit.line(node.pos),
                 )
             if contains_aggregate(node) or _has_subquery(node):
                 raise SqlError(
-                    144, "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
-                    severity=15, line=self.unit.line(node.pos),
+                    144,
+                    "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
+                    severity=15,
+                    line=self.unit.line(node.pos),
                 )
             value = expressions.value(node)
             key = key_sql(value.type, value.sql)
@@ -399,7 +423,9 @@ class Queries:
                         line=self.unit.line(node.pos),
                     )
             elif isinstance(node, t.Literal):
-                raise SqlError(408, "A constant expression was encountered in the ORDER BY list, position 1.", severity=15)
+                raise SqlError(
+                    408, "A constant expression was encountered in the ORDER BY list, position 1.", severity=15
+                )
             elif isinstance(node, t.Name) and len(node.parts) == 1:
                 index = _index(columns, node.parts[0])
             value = values[index] if index is not None else expressions.value(node)
@@ -415,9 +441,7 @@ class Queries:
             result.append((expressions.order_key(value, item.descending), (index, item.descending)))
         return result
 
-    def _distinct(
-        self, sql: str, columns: Sequence[Column], order: Sequence[object], values: Sequence[Value]
-    ) -> str:
+    def _distinct(self, sql: str, columns: Sequence[Column], ordered: bool) -> str:
         if any(column.type.name in CHARACTER for column in columns):
             listed = ", ".join(
                 f"any_value(d.c{i}) AS c{i}" if column.type.name in CHARACTER else f"d.c{i} AS c{i}"
@@ -427,20 +451,16 @@ class Queries:
             sql = f"SELECT {listed} FROM ({sql}) d GROUP BY {keys}"
         else:
             sql = "SELECT DISTINCT" + sql[len("SELECT") :]
-        return f"SELECT * FROM ({sql}) d" if order else sql
+        return f"SELECT * FROM ({sql}) d" if ordered else sql
 
     def _distinct_order(
-        self,
-        order: Sequence[tuple[str, tuple[int | None, bool]]],
-        columns: Sequence[Column],
-        values: Sequence[Value],
-    ) -> list[tuple[str, tuple[int | None, bool]]]:
+        self, order: Sequence[tuple[str, tuple[int | None, bool]]], values: Sequence[Value]
+    ) -> list[str]:
         expressions = Expressions(self.unit, Scope())
         keys = []
         for _, (index, descending) in order:
             assert index is not None
-            value = replace(values[index], sql=f"d.c{index + 1}")
-            keys.append((expressions.order_key(value, descending), (index, descending)))
+            keys.append(expressions.order_key(replace(values[index], sql=f"d.c{index + 1}"), descending))
         return keys
 
     def _limits(self, top: t.Top | None, query: t.Query, parent: Scope | None) -> str:
@@ -455,7 +475,11 @@ class Queries:
             count = self._count(expressions, top.count)
             if top.ties:
                 if not query.order:
-                    raise SqlError(1062, "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.", severity=15)
+                    raise SqlError(
+                        1062,
+                        "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.",
+                        severity=15,
+                    )
                 return f" FETCH FIRST ({count}) ROWS WITH TIES"
             return f" LIMIT {count}"
         text = ""
@@ -468,14 +492,20 @@ class Queries:
     def _count(self, expressions: Expressions, node: t.Node) -> str:
         value = expressions.value(node)
         if family(value.type) != "int":
-            raise SqlError(1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.", severity=15)
+            raise SqlError(
+                1060,
+                "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.",
+                severity=15,
+            )
         return f"({convert(value, SqlType('bigint')).sql})"
 
 
 def _accumulates(select: t.Select) -> bool:
     assigned = {item.variable for item in select.items if item.variable is not None}
     return bool(assigned) and any(
-        isinstance(part, t.Variable) and part.name in assigned for item in select.items for part in _walk(item.expression)
+        isinstance(part, t.Variable) and part.name in assigned
+        for item in select.items
+        for part in _walk(item.expression)
     )
 
 
@@ -519,7 +549,11 @@ def _name(item: t.Item) -> str:
         if isinstance(node, t.Collate):
             return ""
         node = node.operand
-    return node.parts[-1] if isinstance(node, t.Name) else ("$action" if isinstance(node, t.Call) and node.name == "$action" else "")
+    return (
+        node.parts[-1]
+        if isinstance(node, t.Name)
+        else ("$action" if isinstance(node, t.Call) and node.name == "$action" else "")
+    )
 
 
 def _index(columns: Sequence[Column], name: str) -> int | None:
@@ -550,4 +584,7 @@ def _has_subquery(node: object) -> bool:
 
 def _mentions(node: object, name: str) -> bool:
     wanted = name.casefold()
-    return any(isinstance(part, t.TableRef) and len(part.parts) == 1 and part.parts[0].casefold() == wanted for part in _walk(node))
+    return any(
+        isinstance(part, t.TableRef) and len(part.parts) == 1 and part.parts[0].casefold() == wanted
+        for part in _walk(node)
+    )

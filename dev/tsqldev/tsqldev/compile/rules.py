@@ -24,7 +24,39 @@ from tsqldev.types import (
 _PRECEDENCE = {
     name: rank
     for rank, name in enumerate(
-        ["null", "binary", "varbinary", "image", "char", "varchar", "text", "nchar", "nvarchar", "sysname", "ntext", "uniqueidentifier", "rowversion", "bit", "tinyint", "smallint", "int", "bigint", "smallmoney", "money", "numeric", "decimal", "real", "float", "time", "date", "smalldatetime", "datetime", "datetime2", "datetimeoffset", "xml"]
+        [
+            "null",
+            "binary",
+            "varbinary",
+            "image",
+            "char",
+            "varchar",
+            "text",
+            "nchar",
+            "nvarchar",
+            "sysname",
+            "ntext",
+            "uniqueidentifier",
+            "rowversion",
+            "bit",
+            "tinyint",
+            "smallint",
+            "int",
+            "bigint",
+            "smallmoney",
+            "money",
+            "numeric",
+            "decimal",
+            "real",
+            "float",
+            "time",
+            "date",
+            "smalldatetime",
+            "datetime",
+            "datetime2",
+            "datetimeoffset",
+            "xml",
+        ]
     )
 }
 _INTEGER_DIGITS = {"bit": 1, "tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
@@ -180,8 +212,17 @@ def arithmetic(op: str, left: SqlType, right: SqlType, digits: tuple[int | None,
         size = MAX if MAX in (left.length, right.length) else min((left.length or 1) + (right.length or 1), 8000)
         return SqlType("varbinary", length=size, nullable=nullable)
     for type in (left, right):
-        bad = type.name in ("xml", "text", "ntext", "image", "uniqueidentifier", "date", "time", "datetime2",
-                            "datetimeoffset")
+        bad = type.name in (
+            "xml",
+            "text",
+            "ntext",
+            "image",
+            "uniqueidentifier",
+            "date",
+            "time",
+            "datetime2",
+            "datetimeoffset",
+        )
         if bad and len(kinds) > 1 and not (kinds - {"char"} == {family(type)}):
             raise SqlError(206, f"Operand type clash: {left.name} is incompatible with {right.name}")
         if bad or (kinds == {"char"}):
@@ -190,7 +231,8 @@ def arithmetic(op: str, left: SqlType, right: SqlType, digits: tuple[int | None,
     if op in ("&", "|", "^"):
         if high.name not in INTEGER and not (kinds == {"int", "binary"}):
             raise SqlError(
-                402, f"The data types {left.name} and {right.name} are incompatible in the {operator_name(op)} operator."
+                402,
+                f"The data types {left.name} and {right.name} are incompatible in the {operator_name(op)} operator.",
             )
         return high.with_nullable(nullable)
     kind = family(high)

@@ -14,7 +14,7 @@ from tsqldev.compile.typenames import type_from_name
 from tsqldev.compile.unit import Unit
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo, ViewInfo
-from tsqldev.types import BIGINT, BIN2_COLLATION, INT, MAX, SqlType, nvarchar
+from tsqldev.types import BIGINT, BIN2_COLLATION, BIT, INT, MAX, SMALLINT, TINYINT, SqlType, nvarchar
 
 if TYPE_CHECKING:
     from tsqldev.compile.queries import Queries
@@ -37,6 +37,34 @@ def lock_strength(hints: frozenset[str], isolation: str) -> str:
     else:
         return ""
     return f"{strength} NOWAIT" if "NOWAIT" in hints else strength
+
+
+# The columns of sys.dm_exec_describe_first_result_set that matter to clients, in its order.
+DESCRIBED = tuple(
+    Column(name, type)
+    for name, type in (
+        ("is_hidden", BIT),
+        ("column_ordinal", INT),
+        ("name", nvarchar(128)),
+        ("is_nullable", BIT),
+        ("system_type_id", INT),
+        ("system_type_name", nvarchar(256)),
+        ("max_length", SMALLINT),
+        ("precision", TINYINT),
+        ("scale", TINYINT),
+        ("collation_name", nvarchar(128)),
+        ("user_type_id", INT),
+        ("is_identity_column", BIT),
+        ("is_updateable", BIT),
+        ("is_computed_column", BIT),
+        ("error_number", INT),
+        ("error_severity", INT),
+        ("error_state", INT),
+        ("error_message", nvarchar(4000)),
+        ("error_type", INT),
+        ("error_type_desc", nvarchar(60)),
+    )
+)
 
 
 class Sources:
@@ -116,7 +144,9 @@ class Sources:
         if not base:
             return f"{relation} AS {alias}"
         if "TABLOCKX" in hints:
-            self.unit.shared.before.append(f"LOCK TABLE {relation} IN EXCLUSIVE MODE{' NOWAIT' if 'NOWAIT' in hints else ''}")
+            self.unit.shared.before.append(
+                f"LOCK TABLE {relation} IN EXCLUSIVE MODE{' NOWAIT' if 'NOWAIT' in hints else ''}"
+            )
             return f"{relation} AS {alias}"
         lock = lock_strength(hints, self.unit.context.isolation)
         if not lock:
@@ -183,7 +213,14 @@ class Sources:
                 relation = f"sys.openjson_rows({text}, {path}) AS {alias}(c1)"
         elif name == "STRING_SPLIT" and 2 <= len(arguments) <= 3:
             like = arguments[0]
-            columns = [Column("value", replace(common(like.type, nvarchar(1)), length=like.type.length) if family(like.type) == "char" else nvarchar(4000))]
+            columns = [
+                Column(
+                    "value",
+                    replace(common(like.type, nvarchar(1)), length=like.type.length)
+                    if family(like.type) == "char"
+                    else nvarchar(4000),
+                )
+            ]
             if len(arguments) > 2 and arguments[2].constant == "1":
                 columns.append(Column("ordinal", BIGINT.with_nullable(False)))
             text, separator = (convert(v, nvarchar(MAX)).sql for v in arguments[:2])
@@ -195,6 +232,9 @@ class Sources:
             listed = ", ".join(convert(v, BIGINT).sql for v in arguments)
             relation = f"(SELECT g::{type.postgres} AS c1 FROM generate_series({listed}) g) AS {alias}"
             sql = [f"{alias}.c1"]
+        elif name == "SYS.DM_EXEC_DESCRIBE_FIRST_RESULT_SET" and len(arguments) == 3:
+            columns = list(DESCRIBED)
+            relation, sql = self._described(source.arguments, alias)
         else:
             raise SqlError(208, f"Invalid object name '{source.name}'.", line=line)
         if source.columns:
@@ -202,6 +242,22 @@ class Sources:
         self.bind(Bound(source.alias or source.name, "", "", columns, sql), line)
         lateral = "" if relation.startswith("(") else "LATERAL "
         return lateral + relation
+
+    def _described(self, arguments: list[t.Node], alias: str) -> tuple[str, list[str]]:
+        """The session describes the text of a variable or a literal, and gives the rows as JSON."""
+        text = arguments[0]
+        if isinstance(text, t.Variable):
+            what = text.name
+        elif isinstance(text, t.Literal) and text.kind in ("string", "nstring"):
+            what = "=" + text.text
+        else:
+            raise unsupported("sys.dm_exec_describe_first_result_set of an expression")
+        if not (isinstance(arguments[1], t.Literal) and arguments[1].kind == "null"):
+            raise unsupported("parameters of sys.dm_exec_describe_first_result_set")
+        rows = self.unit.parameter(f"rows:describe:{what}", nvarchar(MAX))
+        listed = ", ".join(f'"{column.name}" {column.type.postgres}' for column in DESCRIBED)
+        relation = f"(SELECT * FROM jsonb_to_recordset(({rows})::jsonb) AS r({listed})) AS {alias}"
+        return relation, [f'{alias}."{column.name}"' for column in DESCRIBED]
 
     def _join(self, join: t.Join, outer: bool) -> str:
         if join.kind in ("CROSS APPLY", "OUTER APPLY"):
@@ -254,7 +310,9 @@ def typed_rows(expressions: Expressions, rows: list[list[t.Node]], line: int) ->
     """The rows of VALUES with every column of one type."""
     width = len(rows[0])
     if any(len(row) != width for row in rows):
-        raise SqlError(10709, "The number of columns for each row in a table value constructor must be the same.", line=line)
+        raise SqlError(
+            10709, "The number of columns for each row in a table value constructor must be the same.", line=line
+        )
     values = [[expressions.value(node) for node in row] for row in rows]
     types: list[SqlType] = []
     for i in range(width):

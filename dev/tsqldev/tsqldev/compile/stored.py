@@ -48,10 +48,18 @@ def _condition(node: t.Node, parent: str = "") -> str:
         return _condition(node.operand, parent)
     if isinstance(node, t.Logic):
         text = f"{_condition(node.left, node.op)} {node.op} {_condition(node.right, node.op)}"
-        return f"({text})" if node.op == "OR" and parent in ("AND", "NOT") or node.op == "AND" and parent == "NOT" else text
+        return (
+            f"({text})"
+            if (node.op == "OR" and parent in ("AND", "NOT")) or (node.op == "AND" and parent == "NOT")
+            else text
+        )
     if isinstance(node, t.Not):
         inner = _bare(node.operand)
-        return f"NOT {_condition(inner, 'NOT')}" if isinstance(inner, t.Logic | t.InList | t.Between) else f"NOT {_condition(inner)}"
+        return (
+            f"NOT {_condition(inner, 'NOT')}"
+            if isinstance(inner, t.Logic | t.InList | t.Between)
+            else f"NOT {_condition(inner)}"
+        )
     if isinstance(node, t.Compare):
         return f"{_value(node.left)}{node.op}{_value(node.right)}"
     if isinstance(node, t.IsNull):
@@ -91,10 +99,10 @@ def _value(node: t.Node) -> str:
     if isinstance(node, t.Name):
         return ".".join(f"[{part.replace(']', ']]')}]" for part in node.parts)
     if isinstance(node, t.Unary):
-        operand = _bare(node.operand)
-        if node.op == "-" and isinstance(operand, t.Literal):
-            return f"(-{operand.text})"
-        return f"{node.op}{_value(operand)}"
+        inner = _bare(node.operand)
+        if node.op == "-" and isinstance(inner, t.Literal):
+            return f"(-{inner.text})"
+        return f"{node.op}{_value(inner)}"
     if isinstance(node, t.Binary):
         return f"{_value(node.left)}{node.op}{_value(node.right)}"
     if isinstance(node, t.Call):
@@ -107,14 +115,13 @@ def _value(node: t.Node) -> str:
             return _coalesce(node.arguments)
         return f"{name}({','.join(_value(argument) for argument in node.arguments)})"
     if isinstance(node, t.Cast):
-        type_text = f"[{node.type.parts[-1].lower()}]" + (f"({','.join(a.lower() for a in node.type.arguments)})" if node.type.arguments else "")
+        type_text = f"[{node.type.parts[-1].lower()}]" + (
+            f"({','.join(a.lower() for a in node.type.arguments)})" if node.type.arguments else ""
+        )
         style = f",{_value(node.style)}" if node.style is not None else ""
-        name = "TRY_CAST" if node.attempt else "CONVERT"
         if node.attempt:
-            return f"{name}({_value(_bare(node.operand))} AS {type_text})"
-        if style:
-            return f"CONVERT({type_text},{_value(_bare(node.operand))}{style})"
-        return f"CONVERT({type_text},{_value(_bare(node.operand))})"
+            return f"TRY_CAST({_value(_bare(node.operand))} AS {type_text})"
+        return f"CONVERT({type_text},{_value(_bare(node.operand))}{style})"
     if isinstance(node, t.Case):
         operand = f" {_value(node.operand)}" if node.operand is not None else ""
         whens = "".join(

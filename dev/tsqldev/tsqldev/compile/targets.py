@@ -103,8 +103,6 @@ class Target:
 
 
 def find_target(changes: Changes, ref: t.TableRef, source: t.Source | None, ctes: Sequence[t.Cte]) -> Target:
-    unit = changes.unit
-    line = unit.line(ref.pos)
     if source is None:
         cte = next((c for c in ctes if len(ref.parts) == 1 and c.name.casefold() == ref.parts[0].casefold()), None)
         if cte is not None:
@@ -136,7 +134,9 @@ def find_target(changes: Changes, ref: t.TableRef, source: t.Source | None, ctes
     flat = _flatten(source, leaf)
     if flat is None:
         lockable = not _outer_side(source, leaf, False)
-        return Target(info, name, leaf.alias is None, False, source=source, leaf=leaf, lockable=lockable, changes=changes)
+        return Target(
+            info, name, leaf.alias is None, False, source=source, leaf=leaf, lockable=lockable, changes=changes
+        )
     return Target(info, name, leaf.alias is None, True, flat[0], flat[1], source=source, leaf=leaf, changes=changes)
 
 
@@ -145,8 +145,12 @@ def _through(changes: Changes, name: str, select: t.Select, derived: t.Derived) 
         raise unsupported(f"changing data through {name}")
     info = changes.table(select.source)
     if derived.query.order and select.top is None and derived.query.offset is None:
-        raise SqlError(1033, "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common "
-                       "table expressions, unless TOP, OFFSET or FOR XML is also specified.", severity=15)
+        raise SqlError(
+            1033,
+            "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common "
+            "table expressions, unless TOP, OFFSET or FOR XML is also specified.",
+            severity=15,
+        )
     if select.top is not None:
         raise unsupported(f"changing data through {name} with TOP")
     return Target(info, name, False, False, source=derived, inner=select, lockable=False, changes=changes)

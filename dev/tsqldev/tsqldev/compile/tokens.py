@@ -86,7 +86,5 @@ def _bad(text: str, i: int) -> SqlError:
     line = text.count("\n", 0, i) + 1
     if text[i] in "'\"[" or text[i : i + 2] in ("N'", "n'"):
         tail = text[i + 1 :]
-        return SqlError(
-            105, f"Unclosed quotation mark after the character string '{tail}'.", severity=15, line=line
-        )
+        return SqlError(105, f"Unclosed quotation mark after the character string '{tail}'.", severity=15, line=line)
     return SqlError(102, f"Incorrect syntax near '{text[i]}'.", severity=15, line=line)

@@ -119,8 +119,14 @@ class Unit:
                 return local
         elif len(parts) == 4:
             if parts[0]:
-                raise SqlError(7202, f"Could not find server '{parts[0]}' in sys.servers. Verify that the correct server name "
-                               "was specified.", severity=11, state=2, line=line)
+                raise SqlError(
+                    7202,
+                    f"Could not find server '{parts[0]}' in sys.servers. Verify that the correct server name "
+                    "was specified.",
+                    severity=11,
+                    state=2,
+                    line=line,
+                )
             parts = parts[1:]
         found = None
         if not parts[-1].startswith("#"):
@@ -148,7 +154,8 @@ class Unit:
             name = info.rows if info.rows.startswith("rows:") else f"rows:{info.rows}"
             rows = self.parameter(name, SqlType("nvarchar", length=-1))
             columns = ", ".join(
-                f"{physical} {column.type.postgres}" for physical, column in zip(info.physical, info.columns, strict=True)
+                f"{physical} {column.type.postgres}"
+                for physical, column in zip(info.physical, info.columns, strict=True)
             )
             return f"(SELECT * FROM jsonb_to_recordset(({rows})::jsonb) AS r({columns}))"
         if info.filtered:
@@ -160,7 +167,11 @@ class Unit:
         from tsqldev.compile.queries import Queries
 
         if self.shared.depth > 31:
-            raise SqlError(217, "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).", line=line)
+            raise SqlError(
+                217,
+                "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).",
+                line=line,
+            )
         context = replace(
             self.context, database=info.database, default_schema=info.schema, variables={}, local_tables={}, rowcount=0
         )
@@ -171,7 +182,9 @@ class Unit:
         except SqlError as error:
             if error.number in (207, 208, 209, 4104):
                 raise SqlError(
-                    4413, f"Could not use view or function '{info.schema}.{info.name}' because of binding errors.", line=line
+                    4413,
+                    f"Could not use view or function '{info.schema}.{info.name}' because of binding errors.",
+                    line=line,
                 ) from error
             raise
         finally:
