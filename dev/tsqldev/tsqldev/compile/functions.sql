@@ -1099,12 +1099,10 @@ END $$;
 
 -- ---- application locks: asked of a JSON array of {database_id, principal, resource, owner, mode, mine} ---------------
 
--- applock_name: how APPLOCK_MODE calls a lock mode.
-CREATE OR REPLACE FUNCTION sys.applock_name(mode text) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE upper(mode) WHEN 'IS' THEN 'IntentShared' WHEN 'S' THEN 'Shared' WHEN 'U' THEN 'Update' WHEN 'IX' THEN 'IntentExclusive'
-    WHEN 'SIX' THEN 'SharedIntentExclusive' WHEN 'UIX' THEN 'UpdateIntentExclusive' WHEN 'X' THEN 'Exclusive' ELSE mode END;
 CREATE OR REPLACE FUNCTION sys.applock_rank(mode text) RETURNS int LANGUAGE sql IMMUTABLE
-  RETURN array_position(ARRAY['IS', 'S', 'U', 'IX', 'SIX', 'UIX', 'X'], upper(mode));
+  RETURN array_position(ARRAY['IntentShared', 'Shared', 'Update', 'IntentExclusive', 'SharedIntentExclusive', 'UpdateIntentExclusive',
+    'Exclusive'], mode);
+-- applocks: the granted locks of the current database.
 CREATE OR REPLACE FUNCTION sys.applocks(locks text) RETURNS TABLE (principal text, resource text, owner text, mode text, mine boolean)
   LANGUAGE sql STABLE ROWS 10 AS $$
   SELECT lower(l.principal), l.resource, lower(l.owner), l.mode, l.mine
@@ -1116,7 +1114,7 @@ BEGIN
   IF lower(owner) = 'transaction' AND trancount = 0 THEN
     PERFORM sys.fail(3918, 'The statement or function must be executed in the context of a user transaction.');
   END IF;
-  RETURN coalesce((SELECT sys.applock_name(l.mode) FROM sys.applocks(locks) l
+  RETURN coalesce((SELECT l.mode FROM sys.applocks(locks) l
     WHERE l.mine AND l.resource = left(applock_mode.resource, 255) AND l.owner = lower(applock_mode.owner)
       AND l.principal = lower(applock_mode.principal)
     ORDER BY sys.applock_rank(l.mode) DESC LIMIT 1), 'NoLock');
@@ -1130,9 +1128,9 @@ BEGIN
   RETURN (NOT EXISTS (SELECT FROM sys.applocks(locks) l
     WHERE NOT l.mine AND l.resource = left(applock_test.resource, 255) AND l.principal = lower(applock_test.principal)
       AND CASE lower(applock_test.mode)
-        WHEN 'intentshared' THEN upper(l.mode) = 'X'
-        WHEN 'shared' THEN upper(l.mode) IN ('IX', 'SIX', 'UIX', 'X')
-        WHEN 'update' THEN upper(l.mode) IN ('U', 'IX', 'SIX', 'UIX', 'X')
-        WHEN 'intentexclusive' THEN upper(l.mode) IN ('S', 'U', 'SIX', 'UIX', 'X')
+        WHEN 'intentshared' THEN l.mode = 'Exclusive'
+        WHEN 'shared' THEN sys.applock_rank(l.mode) >= 4
+        WHEN 'update' THEN sys.applock_rank(l.mode) >= 3
+        WHEN 'intentexclusive' THEN l.mode NOT IN ('IntentShared', 'IntentExclusive')
         ELSE true END))::int4;
 END $$;
