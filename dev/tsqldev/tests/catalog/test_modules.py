@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tsqldev.interfaces import ModuleInfo
+import pytest
+from tsqldev.interfaces import ModuleInfo, ViewInfo
 
 from .support import Session
 
@@ -92,3 +93,38 @@ def test_extended_properties(session: Session) -> None:
     ]
     session.run("DROP TABLE dbo.t")
     assert session.view("sys.extended_properties", "name") == []
+
+
+def test_a_view_has_columns_and_dependencies(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (a int NOT NULL, b nvarchar(10))")
+    session.run("CREATE VIEW dbo.v (x, y) AS WITH c AS (SELECT * FROM [Control].[dbo].[t]) SELECT a, UPPER(b) FROM c;")
+    view = session.resolve("dbo.v")
+    assert isinstance(view, ViewInfo)
+    assert [(c.name, str(c.type)) for c in view.columns] == [("x", "int"), ("y", "nvarchar(10)")]
+    assert view.select.startswith("WITH c AS") and view.select.endswith("FROM c")
+    assert session.view(
+        "sys.sql_expression_dependencies", "referenced_database_name, referenced_schema_name, referenced_entity_name"
+    ) == [("Control", "dbo", "t")]
+    session.run("ALTER TABLE dbo.t ALTER COLUMN b nvarchar(20)")
+    session.ddl.refresh_view("dbo.v", session.context())
+    view = session.resolve("dbo.v")
+    assert isinstance(view, ViewInfo)
+    assert [(c.name, str(c.type)) for c in view.columns] == [("x", "int"), ("y", "nvarchar(20)")]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("CREATE VIEW dbo.v AS SELECT a, a FROM dbo.t", 4506),
+        ("CREATE VIEW dbo.v AS SELECT a + 1 FROM dbo.t", 4511),
+        ("CREATE VIEW dbo.v (x) AS SELECT a, b FROM dbo.t", 8158),
+        ("CREATE VIEW dbo.v AS SELECT a FROM dbo.absent", 208),
+        ("CREATE VIEW Control.dbo.v AS SELECT a FROM dbo.t", 166),
+        ("CREATE VIEW dbo.t AS SELECT 1 AS a", 2714),
+        ("CREATE VIEW dbo.v WITH ENCRYPTION AS SELECT a FROM dbo.t", 40000),
+        ("ALTER VIEW dbo.v AS SELECT a FROM dbo.t", 208),
+    ],
+)
+def test_views_that_are_refused(session: Session, text: str, number: int) -> None:
+    session.run("CREATE TABLE dbo.t (a int, b int)")
+    assert session.refused(text) == number

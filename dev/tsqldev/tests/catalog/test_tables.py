@@ -167,3 +167,106 @@ def test_dropping_an_object_forgets_what_was_granted_on_it(writer: Session) -> N
     writer.run("DROP TABLE IF EXISTS dbo.t, dbo.absent")
     assert writer.view("sys.database_permissions", "class, permission_name").count((1, "SELECT")) == 0
     assert writer.view("sys.objects", "name") == []
+
+
+def test_a_check_belongs_to_the_column_when_it_names_only_one(session: Session) -> None:
+    session.run(
+        "CREATE TABLE dbo.t (a int CONSTRAINT ck_1 CHECK (a > 0), b varchar(5), c int,"
+        " CONSTRAINT ck_2 CHECK (b IN ('x', 'y')), CONSTRAINT ck_3 CHECK (c BETWEEN a AND 10))"
+    )
+    assert session.view("sys.check_constraints", "name, parent_column_id, definition, uses_database_collation") == [
+        ("ck_1", 1, "([a]>(0))", 0),
+        ("ck_2", 2, "([b]='y' OR [b]='x')", 1),
+        ("ck_3", 0, "([c]>=[a] AND [c]<=(10))", 0),
+    ]
+    assert session.refused("CREATE TABLE dbo.u (a int CHECK (b > 0), b int)") == 8141
+
+
+def test_checks_are_enforced_switched_off_and_trusted_again(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (a int, CONSTRAINT ck CHECK (a > 0))")
+    relation = session.table("dbo.t").relation
+    with pytest.raises(psycopg.errors.CheckViolation), session.connection.transaction():
+        session.connection.execute(f"insert into {relation} values (-1)".encode())
+    session.run("ALTER TABLE dbo.t NOCHECK CONSTRAINT ALL")
+    session.connection.execute(f"insert into {relation} values (-1), (null)".encode())
+    assert session.view("sys.check_constraints", "is_disabled, is_not_trusted") == [(1, 1)]
+    assert session.refused("ALTER TABLE dbo.t WITH CHECK CHECK CONSTRAINT ck") == 547
+    session.run("ALTER TABLE dbo.t CHECK CONSTRAINT ck")
+    assert session.view("sys.check_constraints", "is_disabled, is_not_trusted") == [(0, 1)]
+    assert session.refused("ALTER TABLE dbo.t ADD CONSTRAINT ck2 CHECK (a > 5)") == 547
+    session.run("ALTER TABLE dbo.t WITH NOCHECK ADD CONSTRAINT ck2 CHECK (a > 5)")
+
+
+def test_defaults_and_computed_columns(session: Session) -> None:
+    session.run(
+        "CREATE TABLE dbo.t (a int CONSTRAINT df DEFAULT ((5)), b AS (a * 2) PERSISTED, c AS a + 1,"
+        " d datetime2(7) NOT NULL DEFAULT SYSUTCDATETIME())"
+    )
+    relation = session.table("dbo.t").relation
+    session.connection.execute(f"insert into {relation} default values".encode())
+    assert session.rows(f"select c1, c2, c3, c4 > 0 from {relation}") == [(5, 10, 6, True)]
+    assert ("df", "((5))", 0) in session.view("sys.default_constraints", "name, definition, is_system_named")
+    assert session.view("sys.computed_columns", "name, is_persisted") == [("b", 1), ("c", 0)]
+    session.run("ALTER TABLE dbo.t ADD e varchar(3) NOT NULL CONSTRAINT df_e DEFAULT 'x'")
+    assert session.rows(f"select c5 from {relation}") == [("x",)]
+    session.run("ALTER TABLE dbo.t DROP CONSTRAINT df_e, CONSTRAINT df")
+    assert len(session.view("sys.default_constraints", "name")) == 1
+
+
+def test_alter_column_converts_the_values(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (a varchar(10) NULL, b int NOT NULL PRIMARY KEY)")
+    relation = session.table("dbo.t").relation
+    session.connection.execute(f"insert into {relation} values ('12', 1)".encode())
+    session.run("ALTER TABLE dbo.t ALTER COLUMN a int NOT NULL")
+    assert session.rows(f"select c1 from {relation}") == [(12,)]
+    assert session.table("dbo.t").columns[0].type == SqlType("int", nullable=False)
+    assert session.refused("ALTER TABLE dbo.t ALTER COLUMN b bigint NOT NULL") == 5074
+
+
+def test_unique_keys_follow_the_collation(session: Session) -> None:
+    session.run(
+        "CREATE TABLE dbo.t (a nvarchar(10) NOT NULL UNIQUE, b varchar(10) COLLATE Latin1_General_100_BIN2 NOT NULL UNIQUE)"
+    )
+    relation = session.table("dbo.t").relation
+    session.connection.execute(f"insert into {relation} values ('Ab', 'Ab')".encode())
+    for row in (("aB ", "x"), ("x", "Ab ")):
+        with pytest.raises(psycopg.errors.UniqueViolation), session.connection.transaction():
+            session.connection.execute(f"insert into {relation} values (%s, %s)".encode(), row)
+    session.connection.execute(f"insert into {relation} values ('other', 'aB')".encode())
+
+
+def test_a_filtered_unique_index_holds_for_its_rows_only(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (phase varchar(20), owner int)")
+    session.run("CREATE UNIQUE NONCLUSTERED INDEX ux ON dbo.t (owner) WHERE [phase]='qualification'")
+    assert session.view("sys.indexes", "name, has_filter, filter_definition")[0] == (
+        "ux",
+        1,
+        "([phase]='qualification')",
+    )
+    relation = session.table("dbo.t").relation
+    session.connection.execute(f"insert into {relation} values ('a', 1), ('b', 1), ('qualification', 1)".encode())
+    with pytest.raises(psycopg.errors.UniqueViolation), session.connection.transaction():
+        session.connection.execute(f"insert into {relation} values ('QUALIFICATION', 1)".encode())
+
+
+def test_the_shape_of_a_local_table(session: Session) -> None:
+    info, create = session.ddl.describe_table(
+        "@t", "(a int NOT NULL PRIMARY KEY, b nvarchar(5) DEFAULT N'x', c int CHECK (c > 0))", "v1", session.context()
+    )
+    session.connection.execute(create.encode())
+    session.connection.execute(f"insert into {info.relation} (c1, c3) values (1, 1)".encode())
+    assert session.rows(f"select c1, c2, c3 from {info.relation}") == [(1, "x", 1)]
+    assert [(c.name, c.type.nullable, c.has_default) for c in info.columns] == [
+        ("a", False, False), ("b", True, True), ("c", True, False),
+    ]  # fmt: skip
+    with pytest.raises(psycopg.errors.UniqueViolation), session.connection.transaction():
+        session.connection.execute(f"insert into {info.relation} (c1) values (1)".encode())
+
+
+def test_select_into_makes_a_table_of_the_columns(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (a int IDENTITY NOT NULL, b nvarchar(5) COLLATE Latin1_General_100_BIN2)")
+    source = session.table("dbo.t")
+    made = session.ddl.create_table_as(["dbo", "copy"], source.columns, session.context())
+    assert [(c.name, c.type, c.identity) for c in made.columns] == [
+        (c.name, c.type, c.identity) for c in source.columns
+    ]

@@ -237,13 +237,19 @@ class TableBuilder:
 
     def add_check(self, spec: CheckSpec, *, checked: bool) -> None:
         st = self.statement
-        column_id = self.column(spec.column).column_id if spec.column else 0
         sql = self.compiler.column_condition(spec.text, self.columns, self.physical)
+        used = [c for c, p in zip(self.columns, self.physical, strict=True) if _mentions(sql, p)]
+        if spec.column and any(c.column_id != self.column(spec.column).column_id for c in used):
+            raise SqlError(
+                8141,
+                f"Column CHECK constraint for column '{spec.column}' references another column, table '{self.name}'.",
+            )
+        # A constraint on one column is that column's, wherever it was written.
+        column_id = used[0].column_id if len(used) == 1 else 0
         object_id = self.constraint_object(
             "C", spec.name, f"CK__{self.name[:9]}" + (f"__{spec.column[:5]}" if spec.column else "")
         )
         shown = st.value("select name from meta.objects where object_id = %s", object_id)
-        used = [c for c, p in zip(self.columns, self.physical, strict=True) if _mentions(sql, p)]
         default_collation = any(c.type.collation == self.collation for c in used)
         st.run(
             "insert into meta.check_constraints (object_id, parent_object_id, parent_column_id, definition, physical,"

@@ -196,11 +196,11 @@ def drop_login(st: Statement) -> None:
     name = read.name()
     read.end()
     login_id, stored = _login(st, "drop", name)
-    if login_id in (1, st.principal.login_id):
-        raise SqlError(
-            15405 if login_id == 1 else 15434, f"Could not drop login '{stored}' as the user is currently logged in."
-        )
     sid = st.value("select sid from meta.logins where principal_id = %s", login_id)
+    if login_id == 1:
+        raise no_permission("drop login", stored)
+    if login_id == st.principal.login_id or bytes(sid) in st.context.connected():
+        raise SqlError(15434, f"Could not drop login '{stored}' as the user is currently logged in.")
     owned = st.value("select name from meta.databases where owner_sid = %s", sid)
     if owned is not None:
         raise SqlError(

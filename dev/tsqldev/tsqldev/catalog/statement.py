@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,10 @@ Connection = psycopg.Connection[Any]
 
 @dataclass(slots=True)
 class DdlContext:
-    """The session's side of one statement. `chain_owner` is the owner of the module that runs it, if one does."""
+    """The session's side of one statement. `chain_owner` is the owner of the module that runs it, if one does.
+
+    `connected` answers the SIDs of the logins that have sessions now.
+    """
 
     principal: Principal
     default_schema: str = ""
@@ -28,6 +32,7 @@ class DdlContext:
     quoted_identifier: bool = True
     ansi_nulls: bool = True
     chain_owner: int | None = None
+    connected: Callable[[], Iterable[bytes]] = tuple
 
 
 @dataclass(slots=True)

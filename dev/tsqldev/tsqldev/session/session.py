@@ -334,6 +334,7 @@ class SqlSession(Identity):
             quoted_identifier=self.settings.quoted_identifier,
             ansi_nulls=self.settings.ansi_nulls,
             chain_owner=interp.frame.owner_id,
+            connected=lambda: [record.original_security_id for record in self.engine.registry.all()],
         )
 
     def definitions_changed(self) -> None:
