@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column
+from tsqldev.session import scratch
 from tsqldev.session.frames import Frame, Scope
 from tsqldev.session.split import Simple
 from tsqldev.types import BIT, CHARACTER, INT, MAX, SMALLINT, TINYINT, UNICODE, SqlType, nvarchar, varbinary
@@ -222,29 +223,25 @@ def _described(number: int, column: Column) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def sp_describe_first_result_set(interp: Interpreter, arguments: list[Argument]) -> int:
+def _columns_of(interp: Interpreter, text: str, parameters: str = "") -> Sequence[Column]:
+    """The columns of the first result set of a batch; none for one that answers none. Raises what compiling raises."""
     from tsqldev.session.sysprocs import declarations
+    from tsqldev.session.variables import declare_all
 
     session = interp.session
-    text = str(arguments[0].value or "")
-    declared = declarations(str(arguments[1].value)) if len(arguments) > 1 and arguments[1].value else ()
     frame = Frame(Scope.DYNAMIC, session.principal.database, default_schema=session.principal.default_schema)
-    for declaration in declared:
+    for declaration in declarations(parameters):
         frame.variables[declaration.name.lower()] = declaration.type
         frame.values[declaration.name.lower()] = None
-    columns: Sequence[Column] = ()
     interp.frames.append(frame)
     try:
-        from tsqldev.session.variables import declare_all
-
         nodes = session.engine.split(text)
         declare_all(interp, nodes)
         for node in nodes:
             if isinstance(node, Simple) and node.first in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE"):
                 compiled = interp.compile(node.text)
                 if compiled.columns and not compiled.assigns and compiled.into is None:
-                    columns = compiled.columns
-                    break
+                    return compiled.columns
             elif not isinstance(node, Simple) or node.first in ("EXEC", ""):
                 raise SqlError(
                     11512,
@@ -252,9 +249,36 @@ def sp_describe_first_result_set(interp: Interpreter, arguments: list[Argument])
                     f"'{getattr(node, 'text', 'IF')[:100]}' is not emulated for describing.",
                 )
     finally:
+        scratch.leave(interp, frame)
         interp.frames.pop()
+    return ()
+
+
+def sp_describe_first_result_set(interp: Interpreter, arguments: list[Argument]) -> int:
+    text = str(arguments[0].value or "")
+    parameters = str(arguments[1].value) if len(arguments) > 1 and arguments[1].value else ""
+    columns = _columns_of(interp, text, parameters)
     _answer(interp, _DESCRIBED, [_described(number, column) for number, column in enumerate(columns, 1)])
     return 0
+
+
+def describe_rows(interp: Interpreter, text: str) -> list[dict[str, object]]:
+    """The rows of sys.dm_exec_describe_first_result_set: one a column, or one that tells the error."""
+    try:
+        columns = _columns_of(interp, text)
+    except SqlError as error:
+        return [
+            {
+                "error_number": error.number,
+                "error_severity": error.severity,
+                "error_state": error.state,
+                "error_message": error.message,
+                "error_type": 1,
+                "error_type_desc": "MISC",
+            }
+        ]
+    names = [name for name, _ in _DESCRIBED]
+    return [dict(zip(names, _described(number, column), strict=True)) for number, column in enumerate(columns, 1)]
 
 
 Procedure = Callable[["Interpreter", list["Argument"]], int]

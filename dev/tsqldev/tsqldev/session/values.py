@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.session import dmvs
+from tsqldev.session import dmvs, metaprocs
 from tsqldev.session.applocks import MODE_NAMES
 from tsqldev.session.frames import Scope
 from tsqldev.session.transactions import next_transaction_id
@@ -29,6 +29,10 @@ def of(interp: Interpreter, name: str) -> object:
         return _applocks(interp)
     if name == "rows:session_context":
         return json.dumps({key: value for key, (value, _) in interp.session.session_context.items()})
+    if name.startswith("rows:describe:"):
+        what = name[len("rows:describe:") :]
+        text = what[1:] if what.startswith("=") else of(interp, what)
+        return json.dumps(metaprocs.describe_rows(interp, str(text or "")))
     if name.startswith("rows:"):
         return json.dumps(dmvs.rows(interp, name[5:].rpartition(".")[2].lower()))
     key = name.upper().replace(" ", "")
