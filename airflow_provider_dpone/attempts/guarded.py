@@ -70,6 +70,7 @@ class GuardedAttempt:
         self._ledger = ledger
         self._quiescence_seconds = quiescence_seconds
         self._cancellation = Cancellation()
+        self._earlier: list[Operation] | None = None
         self.log: Log = AttemptLog(log or logging.getLogger(__name__), attempt.sha256)
 
     def run(self) -> AttemptResult:
@@ -107,11 +108,15 @@ class GuardedAttempt:
         Raises Duplicate for a try that is not later than all others, and OutcomeUnknown when a predecessor stays
         unresolved: then the task must fail without a retry.
         """
-        settled = []
-        for earlier in self._operations():
+        settled: list[Operation] = []
+        self._earlier = []
+        for earlier in self._ledger.find(*self.coordinates.instance):
             if earlier.coordinates.try_number >= self.coordinates.try_number:
                 raise _duplicate(earlier, self.coordinates)
-            if earlier.settled or not self._is_predecessor(earlier):
+            if not self._is_predecessor(earlier):
+                continue
+            if earlier.settled:
+                self._earlier.append(earlier)
                 continue
             self.log.info(
                 "try %d left operation %s as %s; settling it first",
@@ -123,6 +128,7 @@ class GuardedAttempt:
             if final.state == "COMMIT_UNKNOWN":
                 require_succeeded(final)
             settled.append(final)
+            self._earlier.append(final)
         return tuple(settled)
 
     def admit(self) -> Operation:
@@ -146,7 +152,7 @@ class GuardedAttempt:
 
     def work(self, operation: Operation) -> RouteReport:
         """Record what must be known before writing, then work with issued credentials alone."""
-        earlier = tuple(other for other in self._operations() if self._is_predecessor(other))
+        earlier = self._predecessors()
         observed = ObservationContext(operation=operation, evidence=self._ledger, log=self.log, predecessors=earlier)
         self._ledger.put_evidence(operation.attempt_sha256, "admission", self._route.admission_record(observed))
         context = WorkContext(
@@ -179,8 +185,12 @@ class GuardedAttempt:
         """Stop what is going on now (a killed task). Decides nothing: the closing steps still have to run."""
         self._cancellation.cancel(self.log)
 
-    def _operations(self) -> tuple[Operation, ...]:
-        return self._ledger.find(*self.coordinates.instance)
+    def _predecessors(self) -> tuple[Operation, ...]:
+        """Earlier tries' operations, by try number. After the admission of a later try they never change again."""
+        if self._earlier is None:
+            found = self._ledger.find(*self.coordinates.instance)
+            self._earlier = [other for other in found if self._is_predecessor(other)]
+        return tuple(self._earlier)
 
     def _is_predecessor(self, other: Operation) -> bool:
         """Strictly earlier, and of the same activation and workload: nothing else may be closed automatically."""

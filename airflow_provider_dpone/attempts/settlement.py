@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from airflow_provider_dpone.attempts.context import Gates, Log, ObservationContext, gate_of, wait_quiescent
 from airflow_provider_dpone.attempts.ports import AttemptLedger
@@ -61,44 +62,24 @@ class Settlement:
 
     def close(self) -> AttemptProof:
         """Close every journaled principal of the operation, on every engine, irreversibly."""
-        operation = self._refresh()
-        if proof := operation.proof("CLOSED_GATES"):
-            return proof
-        evidence: list[tuple[Principal, Mapping[str, object]]] = []
-        for principal in operation.principals:
-            evidence.append((principal, gate_of(self._gates, principal).close(operation, principal)))
-            self._log.info("closed %s login %s", principal.connector, principal.name)
-        return self._prove("CLOSED_GATES", evidence, CLOSED_SCHEMA)
+        self._refresh()
+        return self._closed()
 
     def prove_quiescence(self) -> AttemptProof:
         """Prove that nothing of any closed principal is left. Raises NotQuiescent while something is."""
-        self.close()
-        operation = self._refresh()
-        if proof := operation.proof("QUIESCENCE"):
-            return proof
-        evidence: list[tuple[Principal, Mapping[str, object]]] = []
-        for principal in operation.principals:
-            gate = gate_of(self._gates, principal)
-            seen = wait_quiescent(gate, operation, principal, seconds=self._quiescence_seconds, log=self._log)
-            evidence.append((principal, seen))
-            self._log.info("%s is gone from the server: no session, no transaction", principal.name)
-        return self._prove("QUIESCENCE", evidence, QUIESCENT_SCHEMA)
+        self._refresh()
+        return self._quiescent()
 
     def resolve_outcome(self) -> AttemptProof:
         """Observe the outcome from evidence. A stored SUCCEEDED or FAILED is final; an unknown is observed again."""
-        self.prove_quiescence()
-        operation = self._refresh()
-        proof = operation.proof("OUTCOME")
-        if proof is not None and (proof.outcome_state != "COMMIT_UNKNOWN" or operation.state != "RUNNING"):
-            return proof
-        return self._observe(operation)
+        self._refresh()
+        return self._resolved()
 
     def finalize(self) -> Operation:
         """Bind the proof triplet to the operation. Returns it in its terminal state; raises for none of them."""
-        operation = self._refresh()
-        if operation.state != "RUNNING":
-            return operation
-        proof = self.resolve_outcome()
+        if self._refresh().state != "RUNNING":
+            return self._operation
+        proof = self._resolved()
         assert proof.outcome_state is not None
         try:
             final = self._ledger.finalize(self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256)
@@ -110,6 +91,37 @@ class Settlement:
         self._operation = final
         self._log.info("finalized as %s", self._operation.state)
         return self._operation
+
+    def _closed(self) -> AttemptProof:
+        operation = self._operation
+        if proof := operation.proof("CLOSED_GATES"):
+            return proof
+        evidence: list[tuple[Principal, Mapping[str, object]]] = []
+        for principal in operation.principals:
+            evidence.append((principal, gate_of(self._gates, principal).close(operation, principal)))
+            self._log.info("closed %s login %s", principal.connector, principal.name)
+        return self._prove("CLOSED_GATES", evidence, CLOSED_SCHEMA)
+
+    def _quiescent(self) -> AttemptProof:
+        self._closed()
+        operation = self._operation
+        if proof := operation.proof("QUIESCENCE"):
+            return proof
+        evidence: list[tuple[Principal, Mapping[str, object]]] = []
+        for principal in operation.principals:
+            gate = gate_of(self._gates, principal)
+            seen = wait_quiescent(gate, operation, principal, seconds=self._quiescence_seconds, log=self._log)
+            evidence.append((principal, seen))
+            self._log.info("%s is gone from the server: no session, no transaction", principal.name)
+        return self._prove("QUIESCENCE", evidence, QUIESCENT_SCHEMA)
+
+    def _resolved(self) -> AttemptProof:
+        self._quiescent()
+        operation = self._operation
+        proof = operation.proof("OUTCOME")
+        if proof is not None and (proof.outcome_state != "COMMIT_UNKNOWN" or operation.state != "RUNNING"):
+            return proof
+        return self._observe(operation)
 
     def settle(self) -> Operation:
         """All steps that are still missing."""
@@ -168,9 +180,7 @@ class Settlement:
         self, operation: Operation, state: TerminalState, kind: str, document: Mapping[str, object]
     ) -> AttemptProof:
         evidence_sha256 = self._ledger.put_evidence(self._key, kind, document)
-        proof = proof_for(operation.attempt, operation.principals, "OUTCOME", evidence_sha256, state)
-        self._ledger.put_proof(self._key, proof)
-        return proof
+        return self._keep(proof_for(operation.attempt, operation.principals, "OUTCOME", evidence_sha256, state))
 
     def _prove(
         self, kind: ProofKind, evidence: list[tuple[Principal, Mapping[str, object]]], schema: str
@@ -194,11 +204,21 @@ class Settlement:
                 ],
             }
             digest = self._ledger.put_evidence(self._key, _STEP[kind], document)
-        kept = self._ledger.put_proof(self._key, proof_for(operation.attempt, operation.principals, kind, digest))
-        proof = self._refresh().proof(kind)
-        if proof is None or proof.sha256 != kept:
-            raise LedgerTampered("proof_readback", happened=f"the stored {kind} proof is not the one that was kept.")
-        return proof
+        mine = proof_for(operation.attempt, operation.principals, kind, digest)
+        return self._keep(mine)
+
+    def _keep(self, mine: AttemptProof) -> AttemptProof:
+        """Store a proof. When the ledger keeps an earlier one of this kind, that one is the answer."""
+        kept = self._ledger.put_proof(self._key, mine)
+        if kept == mine.sha256:
+            self._operation = replace(self._operation, proofs=(*self._operation.proofs, mine))
+            return mine
+        stored = self._refresh().proof(mine.kind)
+        if stored is None or stored.sha256 != kept:
+            raise LedgerTampered(
+                "proof_readback", happened=f"the stored {mine.kind} proof is not the one that was kept."
+            )
+        return stored
 
     def _refresh(self) -> Operation:
         operation = self._ledger.read_exact(self._key)

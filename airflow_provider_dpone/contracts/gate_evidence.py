@@ -68,7 +68,7 @@ class GateObservation:
         }
         if self.kind == "QUIESCENCE":
             body |= {
-                "database_ids": self.database_ids,
+                "database_ids": list(self.database_ids),
                 "sessions": self.sessions,
                 "transactions": self.transactions,
             }

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.principal import SID_TAG
-from airflow_provider_dpone.drivers import Connect, Cursor, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers import Cursor, load_sql, quote_mssql, read_all
 from airflow_provider_dpone.ledger import LedgerSettings
-from airflow_provider_dpone.ledger.enroll import observe_mssql
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/database_policy.sql")
 
@@ -29,14 +28,10 @@ class EnrolledDatabase:
     writer_role: str
 
 
-def require_same_incarnation(connect: Connect, database: EnrolledDatabase) -> None:
+def require_same_incarnation(cursor: Cursor, database: EnrolledDatabase) -> None:
     """The database behind the name must be the enrolled one: same id, same guid, same creation."""
-    seen = observe_mssql(connect, database.name)
-    if (seen.database_id, seen.database_guid, seen.create_token) != (
-        database.database_id,
-        database.database_guid,
-        database.create_token,
-    ):
+    (rows,) = read_all(cursor, _SQL.text("identity"), database.name)
+    if [tuple(row) for row in rows] != [(database.database_id, database.database_guid, database.create_token)]:
         raise _refused("identity", [database.name], "it was dropped, restored or replaced since its enrollment.")
 
 

@@ -25,7 +25,7 @@ from airflow_provider_dpone.contracts.errors import (
     NotQuiescent,
 )
 from airflow_provider_dpone.contracts.gate_evidence import GateObservation
-from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.operation import LoginGate, Operation
 from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_mssql_principal
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, Secret, drain, load_sql, quote_mssql, read_all
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
@@ -81,9 +81,9 @@ class MsSqlLoginGate:
             control_database = str(_one(drain(session, _SQL.text("control_database"))))
             logon_gate.verify(session, self._settings, control_database)
             database = self._enrolled(session, operation, grant.database)
-        require_same_incarnation(self._connect, database)
 
         def create(cursor: Cursor) -> None:
+            require_same_incarnation(cursor, database)
             require_policy(cursor, self._settings, control_database, database)
             if _logins(cursor, principal):
                 raise GateTampered(
@@ -100,14 +100,13 @@ class MsSqlLoginGate:
             read_all(cursor, _SQL.text("execute"), in_database)
             target_fence.advance(cursor, database.name, operation.attempt_sha256, principal.name)
 
-        self._gates.to_ready(operation.attempt_sha256, create)
-        self._verify_ready(operation, principal, database)
+        gate = self._gates.to_ready(operation.attempt_sha256, create)
+        self._verify_ready(gate, principal, database)
         return Credential(username=principal.name, secret=secret)
 
-    def _verify_ready(self, operation: Operation, principal: Principal, database: EnrolledDatabase) -> None:
-        """READY, the login and its membership, all seen on connections that had no part in making them."""
-        gate = self._gates.read(operation.attempt_sha256)
-        if gate is None or gate.state != "READY" or (gate.login_sid, gate.login_name) != _identity(principal):
+    def _verify_ready(self, gate: LoginGate, principal: Principal, database: EnrolledDatabase) -> None:
+        """READY (as the store read it back), the login and its membership, on connections that did not make them."""
+        if gate.state != "READY" or (gate.login_sid, gate.login_name) != _identity(principal):
             raise GateTampered("gate_not_ready", happened="the gate of a login that was just created is not READY.")
         with self._session() as session:
             cursor = session.cursor()
@@ -124,16 +123,16 @@ class MsSqlLoginGate:
 
     def close(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         key = operation.attempt_sha256
-        self._require_journaled(operation, principal)
         gate = self._gates.to_closing(key)
-        with self._session() as session:
-            if gate.state != "CLOSED" and self._disable_existing(session, principal):
-                self._end_sessions(session, principal, seconds=_ROLLBACK_SECONDS)
-        self._gates.to_closed(key, lambda cursor: self._seal(cursor, operation, principal))
-        evidence = self._gates.gate_evidence(key, "CLOSED_GATES")
-        if evidence is None:
-            raise GateTampered("closed_evidence_missing", happened="a CLOSED gate has no evidence of its closing.")
-        return evidence
+        if (gate.login_sid, gate.login_name) != _identity(principal):
+            raise GateTampered("gate_identity", happened="the journaled login is not the one that is to be closed.")
+        if gate.state != "CLOSED":
+            with self._session() as session:
+                if self._disable_existing(session, principal):
+                    self._end_sessions(session, principal, seconds=_ROLLBACK_SECONDS)
+            gate = self._gates.to_closed(key, lambda cursor: self._seal(cursor, operation, principal))
+        closed = self._observation(operation, principal, "CLOSED_GATES")
+        return self._kept(closed, gate.disabled_evidence_sha256)
 
     def _disable_existing(self, session: Connection, principal: Principal) -> bool:
         cursor = session.cursor()
@@ -155,16 +154,14 @@ class MsSqlLoginGate:
             raise GateTampered("login_not_disabled", happened="the login is not disabled after it was disabled.")
         return self._observation(operation, principal, "CLOSED_GATES").members()
 
-    def _require_journaled(self, operation: Operation, principal: Principal) -> None:
-        gate = self._gates.read(operation.attempt_sha256)
-        if gate is None or (gate.login_sid, gate.login_name) != _identity(principal):
-            raise GateTampered("gate_identity", happened="the journaled login is not the one that is to be closed.")
-
     # Prove
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         key = operation.attempt_sha256
-        gate = self._gates.read(key)
+        gate = operation.gate
+        if gate is None or gate.state != "CLOSED":
+            # What was read before the closing is older than the gate; CLOSED itself is never left again.
+            gate = self._gates.read(key)
         if gate is None or gate.state != "CLOSED":
             raise NotQuiescent("gate_not_closed", sessions=[{"gate": None if gate is None else gate.state}])
         with self._session() as session, self._session() as control:
@@ -181,10 +178,7 @@ class MsSqlLoginGate:
             self._end_sessions(session, principal, seconds=0.0)
             self._require_absence(session, principal, databases)
         observation = self._observation(operation, principal, "QUIESCENCE", tuple(d.database_id for d in databases))
-        self._gates.put_quiescence(key, observation.members())
-        evidence = self._gates.gate_evidence(key, "QUIESCENCE")
-        assert evidence is not None
-        return evidence
+        return self._kept(observation, self._gates.put_quiescence(key, observation.members()))
 
     def _require_visibility(self, session: Connection, control: Connection) -> None:
         """A missing permission shows fewer rows, not an error: ask for it, and look for a session that is there."""
@@ -260,6 +254,15 @@ class MsSqlLoginGate:
             happened=f"{name} is not an enrolled database of this operation's guards.",
             not_done="no login was created.",
         )
+
+    def _kept(self, observation: GateObservation, sha256: str | None) -> Mapping[str, object]:
+        """The observation that the ledger keeps: usually this one, or the first one when several observed."""
+        if sha256 == observation.sha256:
+            return observation.members()
+        evidence = self._gates.gate_evidence(observation.attempt_sha256, observation.kind)
+        if evidence is None:
+            raise GateTampered("gate_evidence_missing", happened="a gate has no evidence of what was observed.")
+        return evidence
 
     def _observation(
         self, operation: Operation, principal: Principal, kind: Any, database_ids: tuple[int, ...] = ()

@@ -1,3 +1,10 @@
+-- name: identity
+-- What tells one incarnation of a database from the next one under the same name.
+SELECT d.[database_id], LOWER(CONVERT(char(36), r.[database_guid])), CONVERT(varchar(33), d.[create_date], 126)
+FROM sys.databases AS d
+INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
+WHERE d.[name] = ?;
+
 -- name: violations
 -- Every way in which a target database is not the dedicated one that was provisioned. One row: reason and what it names.
 DECLARE @guard varchar(71) = ?;
