@@ -23,11 +23,11 @@ _OBJECT_COLUMNS = (
     " when 'C' then 'CHECK_CONSTRAINT' when 'D' then 'DEFAULT_CONSTRAINT' end, o.create_date, o.modify_date, 0, 0, 0"
 )
 _COLUMN_COLUMNS = (
-    "c.object_id, c.name, c.column_id, (meta.type_row(c.type_name)).system_type_id,"
-    " (meta.type_row(c.type_name)).user_type_id,"
+    "c.object_id, c.name, c.column_id, meta.system_type_id(c.type_name),"
+    " meta.user_type_id(c.type_name),"
     " meta.max_length(c.type_name, c.length, c.precision, c.scale),"
     " meta.column_precision(c.type_name, c.length, c.precision, c.scale), meta.type_scale(c.type_name, c.scale),"
-    " case when (meta.type_row(c.type_name)).takes_collation then c.collation_name end, c.is_nullable,"
+    " case when c.type_name <> 'xml' then c.collation_name end, c.is_nullable,"
     " c.type_name not in ('text', 'ntext', 'image', 'xml') or true, c.is_rowguidcol,"
     " c.is_identity, c.computed is not null, 0, 0, 0, 0, 0, 0, 0, c.default_object_id, 0, c.is_sparse, 0, 0,"
     " 'NOT_APPLICABLE', null, null, null, null, null, 0, c.masking_function is not null, null, null,"

@@ -29,7 +29,7 @@ from meta.databases d where d.database_id in (select meta.visible_databases())
 --| database_id int!, database_guid uniqueidentifier, family_guid uniqueidentifier, last_log_backup_lsn decimal(25,0), recovery_fork_guid uniqueidentifier, first_recovery_fork_guid uniqueidentifier, fork_point_lsn decimal(25,0)
 select database_id, md5('database' || database_id || create_date)::uuid, md5('family' || database_id || create_date)::uuid, null, md5('fork' || database_id || create_date)::uuid, null, null
 from meta.databases where database_id in (select meta.visible_databases())
-  and (meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION') or meta.sees_all(database_id))
+  and ((select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')) or meta.sees_all(database_id))
 
 --: sys.configurations
 --| configuration_id int!, name nvarchar(35)!, value int, minimum int, maximum int, value_in_use int, description nvarchar(255)!, is_dynamic bit!, is_advanced bit!
@@ -43,14 +43,14 @@ from meta.logins where principal_id in (select meta.visible_logins())
 --: sys.sql_logins
 --| name sysname!, principal_id int!, sid varbinary(85), type char(1)!, type_desc nvarchar(60), is_disabled bit, create_date datetime!, modify_date datetime!, default_database_name sysname, default_language_name sysname, credential_id int, is_policy_checked bit, is_expiration_checked bit, password_hash varbinary(256)
 select name, principal_id, sid, type, 'SQL_LOGIN', is_disabled, create_date, modify_date, default_database, default_language, null, check_policy, check_expiration,
-    case when meta.server_permission(meta.server_login(), 'CONTROL SERVER') then password_hash end
+    case when (select meta.server_permission(meta.server_login(), 'CONTROL SERVER')) then password_hash end
 from meta.logins where type = 'S' and principal_id in (select meta.visible_logins())
 
 --: sys.server_role_members
 --| role_principal_id int!, member_principal_id int!
 select role_id, member_id from meta.role_members where database_id = 0
   and (member_id in (select meta.login_tokens(meta.server_login())) or role_id in (select meta.login_tokens(meta.server_login()))
-    or meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION') or meta.server_permission(meta.server_login(), 'ALTER ANY LOGIN'))
+    or (select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')) or (select meta.server_permission(meta.server_login(), 'ALTER ANY LOGIN')))
 
 --: sys.server_permissions
 --| class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, grantee_principal_id int!, grantor_principal_id int!, type char(4)!, permission_name nvarchar(128), state char(1)!, state_desc nvarchar(60)
@@ -58,9 +58,9 @@ select p.class, case p.class when 100 then 'SERVER' when 101 then 'SERVER_PRINCI
     (select min(b.type) from meta.builtin_permissions b where b.class = p.class and b.permission = p.permission), p.permission, p.state,
     case p.state when 'G' then 'GRANT' when 'W' then 'GRANT_WITH_GRANT_OPTION' else 'DENY' end
 from meta.permissions p where p.database_id = 0
-  and (p.grantee in (select meta.login_tokens(meta.server_login())) or p.grantor = meta.server_login()
-    or meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION') or meta.server_permission(meta.server_login(), 'ALTER ANY LOGIN')
-    or meta.server_permission(meta.server_login(), 'VIEW ANY SECURITY DEFINITION'))
+  and (p.grantee in (select meta.login_tokens(meta.server_login())) or p.grantor = (select meta.server_login())
+    or (select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')) or (select meta.server_permission(meta.server_login(), 'ALTER ANY LOGIN'))
+    or (select meta.server_permission(meta.server_login(), 'VIEW ANY SECURITY DEFINITION')))
 
 --: sys.login_token
 --| principal_id int, sid varbinary(85), name nvarchar(128), type nvarchar(128), usage nvarchar(128)
@@ -86,17 +86,17 @@ select 0, 'TSQLDEV', 'SQL Server', 'SQLNCLI', 'TSQLDEV', 0
 --: sys.server_triggers
 --| name sysname!, object_id int!, parent_class tinyint!, parent_class_desc nvarchar(60), parent_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!, modify_date datetime!, is_ms_shipped bit!, is_disabled bit!
 select name, object_id, 100, 'SERVER', 0, 'TR', 'SQL_TRIGGER', create_date, modify_date, 0, is_disabled
-from meta.server_triggers where meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')
+from meta.server_triggers where (select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION'))
 
 --: sys.server_sql_modules
 --| object_id int!, definition nvarchar(max), uses_ansi_nulls bit!, uses_quoted_identifier bit!, execute_as_principal_id int
 select object_id, definition, uses_ansi_nulls, uses_quoted_identifier, execute_as_principal_id
-from meta.server_triggers where meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')
+from meta.server_triggers where (select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION'))
 
 --: sys.server_trigger_events
 --| object_id int!, type int!, type_desc nvarchar(128), is_trigger_event bit, is_first bit, is_last bit, event_group_type int, event_group_type_desc nvarchar(60)
 select t.object_id, case e when 'LOGON' then 147 else 0 end, e, 1, 0, 0, null, null
-from meta.server_triggers t, unnest(t.events) e where meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION')
+from meta.server_triggers t, unnest(t.events) e where (select meta.server_permission(meta.server_login(), 'VIEW ANY DEFINITION'))
 
 --: sys.schemas
 --| name sysname!, schema_id int!, principal_id int
@@ -119,9 +119,9 @@ select p.class, case p.class when 0 then 'DATABASE' when 1 then 'OBJECT_OR_COLUM
     (select min(b.type) from meta.builtin_permissions b where b.class = p.class and b.permission = p.permission), p.permission, p.state,
     case p.state when 'G' then 'GRANT' when 'W' then 'GRANT_WITH_GRANT_OPTION' else 'DENY' end
 from meta.permissions p where p.database_id = :db
-  and (meta.sees_all(:db) or p.grantee in (select meta.user_tokens(:db, meta.caller_in(:db))) or p.grantor = meta.caller_in(:db)
-    or meta.has_permission(meta.server_login(), :db, meta.caller_in(:db), 'DATABASE', 0, 'VIEW SECURITY DEFINITION')
-    or (p.class = 1 and p.major_id in (select meta.visible_objects(:db)) and meta.has_permission(meta.server_login(), :db, meta.caller_in(:db), 'OBJECT', p.major_id, 'VIEW DEFINITION')))
+  and ((select meta.sees_all(:db)) or p.grantee in (select meta.user_tokens(:db, meta.caller_in(:db))) or p.grantor = (select meta.caller_in(:db))
+    or (select meta.has_permission(meta.server_login(), :db, meta.caller_in(:db), 'DATABASE', 0, 'VIEW SECURITY DEFINITION'))
+    or (p.class = 1 and p.major_id in (select meta.visible_objects(:db)) and p.major_id in (select meta.readable_objects(:db))))
 
 --: sys.objects
 --| {object}
@@ -167,17 +167,17 @@ from meta.triggers t join meta.objects o using (object_id), unnest(t.actions) a 
 
 --: sys.sql_modules
 --| object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit, is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit, execute_as_principal_id int, uses_native_compilation bit, inline_type bit, is_inlineable bit
-select m.object_id, case when meta.reads_definition(:db, m.object_id) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0, 0, 0
+select m.object_id, case when m.object_id in (select meta.readable_objects(:db)) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0, 0, 0
 from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
 
 --: sys.all_sql_modules
 --| object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit, is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit, execute_as_principal_id int, uses_native_compilation bit
-select m.object_id, case when meta.reads_definition(:db, m.object_id) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0
+select m.object_id, case when m.object_id in (select meta.readable_objects(:db)) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0
 from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
 
 --: sys.parameters
 --| object_id int!, name sysname, parameter_id int!, system_type_id tinyint!, user_type_id int!, max_length smallint!, precision tinyint!, scale tinyint!, is_output bit!, is_cursor_ref bit!, has_default_value bit!, is_xml_document bit!, default_value nvarchar(4000), is_readonly bit!, is_nullable bit
-select p.object_id, p.name, p.parameter_id, (meta.type_row(p.type_name)).system_type_id, (meta.type_row(p.type_name)).user_type_id, meta.max_length(p.type_name, p.length, p.precision, p.scale), meta.column_precision(p.type_name, p.length, p.precision, p.scale), meta.type_scale(p.type_name, p.scale), p.is_output, 0, 0, 0, null, 0, 1
+select p.object_id, p.name, p.parameter_id, meta.system_type_id(p.type_name), meta.user_type_id(p.type_name), meta.max_length(p.type_name, p.length, p.precision, p.scale), meta.column_precision(p.type_name, p.length, p.precision, p.scale), meta.type_scale(p.type_name, p.scale), p.is_output, 0, 0, 0, null, 0, 1
 from meta.parameters p join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
 
 --: sys.types
@@ -246,12 +246,12 @@ from meta.key_constraints k join meta.objects o using (object_id) where o.databa
 
 --: sys.check_constraints
 --| {object}, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!, parent_column_id int!, definition nvarchar(max), uses_database_collation bit, is_system_named bit!
-select {object_columns}, k.is_disabled, 0, k.is_not_trusted, k.parent_column_id, case when meta.reads_definition(:db, o.object_id) then k.definition end, k.uses_database_collation, o.is_system_named
+select {object_columns}, k.is_disabled, 0, k.is_not_trusted, k.parent_column_id, case when o.object_id in (select meta.readable_objects(:db)) then k.definition end, k.uses_database_collation, o.is_system_named
 from meta.check_constraints k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
 
 --: sys.default_constraints
 --| {object}, parent_column_id int!, definition nvarchar(max), is_system_named bit!
-select {object_columns}, k.parent_column_id, case when meta.reads_definition(:db, o.object_id) then k.definition end, o.is_system_named
+select {object_columns}, k.parent_column_id, case when o.object_id in (select meta.readable_objects(:db)) then k.definition end, o.is_system_named
 from meta.default_constraints k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
 
 --: sys.foreign_keys
@@ -268,7 +268,7 @@ from meta.foreign_key_columns c join meta.foreign_keys k using (object_id) join 
 --| referencing_id int!, referencing_minor_id int!, referencing_class tinyint, referencing_class_desc nvarchar(60), is_schema_bound_reference bit!, referenced_class tinyint, referenced_class_desc nvarchar(60), referenced_server_name sysname, referenced_database_name sysname, referenced_schema_name sysname, referenced_entity_name sysname, referenced_id int, referenced_minor_id int!, is_caller_dependent bit!, is_ambiguous bit!
 select d.object_id, 0, 1, 'OBJECT_OR_COLUMN', 0, 1, 'OBJECT_OR_COLUMN', d.server_name, d.database_name, d.schema_name, d.entity_name,
     meta.find_object(coalesce(meta.database_named(d.database_name), :db), coalesce(d.schema_name, 'dbo'), d.entity_name), 0, d.schema_name is null, 0
-from meta.dependencies d join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db)) and meta.sees_all(:db)
+from meta.dependencies d join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db)) and (select meta.sees_all(:db))
 
 --: sys.extended_properties
 --| class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, name sysname!, value nvarchar(4000)
@@ -334,7 +334,7 @@ from meta.objects o join meta.databases d using (database_id) join meta.schemas 
 
 --: INFORMATION_SCHEMA.VIEWS
 --| TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!, VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)!
-select d.name, s.name, o.name, case when length(m.definition) <= 4000 and meta.reads_definition(:db, o.object_id) then m.definition end, 'NONE', 'NO'
+select d.name, s.name, o.name, case when length(m.definition) <= 4000 and o.object_id in (select meta.readable_objects(:db)) then m.definition end, 'NONE', 'NO'
 from meta.objects o join meta.modules m using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type = 'V' and o.object_id in (select meta.visible_objects(:db))
 
 --: INFORMATION_SCHEMA.COLUMNS

@@ -29,8 +29,33 @@ insert into meta.types values
     ('nvarchar', 231, 231, 8000, 0, 0, true), ('nchar', 239, 239, 8000, 0, 0, true),
     ('xml', 241, 241, -1, 0, 0, false), ('sysname', 231, 256, 256, 0, 0, true);
 
-create function meta.type_row(type_name text) returns meta.types stable language sql as
-$$ select t from meta.types t where t.name = case type_name when 'rowversion' then 'timestamp' else type_name end $$;
+-- The functions below hold no query, so that PostgreSQL puts them into the queries that call them.
+
+create function meta.system_type_id(type_name text) returns smallint immutable language sql as $$
+    select (case type_name
+        when 'image' then 34 when 'text' then 35 when 'uniqueidentifier' then 36 when 'date' then 40
+        when 'time' then 41 when 'datetime2' then 42 when 'datetimeoffset' then 43 when 'tinyint' then 48
+        when 'smallint' then 52 when 'int' then 56 when 'smalldatetime' then 58 when 'real' then 59
+        when 'money' then 60 when 'datetime' then 61 when 'float' then 62 when 'sql_variant' then 98
+        when 'ntext' then 99 when 'bit' then 104 when 'decimal' then 106 when 'numeric' then 108
+        when 'smallmoney' then 122 when 'bigint' then 127 when 'hierarchyid' then 240 when 'geometry' then 240
+        when 'geography' then 240 when 'varbinary' then 165 when 'varchar' then 167 when 'binary' then 173
+        when 'char' then 175 when 'rowversion' then 189 when 'nvarchar' then 231 when 'nchar' then 239
+        when 'xml' then 241 when 'sysname' then 231 end)::smallint
+$$;
+
+create function meta.user_type_id(type_name text) returns int immutable language sql as $$
+    select case type_name
+        when 'image' then 34 when 'text' then 35 when 'uniqueidentifier' then 36 when 'date' then 40
+        when 'time' then 41 when 'datetime2' then 42 when 'datetimeoffset' then 43 when 'tinyint' then 48
+        when 'smallint' then 52 when 'int' then 56 when 'smalldatetime' then 58 when 'real' then 59
+        when 'money' then 60 when 'datetime' then 61 when 'float' then 62 when 'sql_variant' then 98
+        when 'ntext' then 99 when 'bit' then 104 when 'decimal' then 106 when 'numeric' then 108
+        when 'smallmoney' then 122 when 'bigint' then 127 when 'hierarchyid' then 128 when 'geometry' then 129
+        when 'geography' then 130 when 'varbinary' then 165 when 'varchar' then 167 when 'binary' then 173
+        when 'char' then 175 when 'rowversion' then 189 when 'nvarchar' then 231 when 'nchar' then 239
+        when 'xml' then 241 when 'sysname' then 256 end
+$$;
 
 create function meta.max_length(type_name text, length int, "precision" int, scale int) returns smallint
 immutable language sql as $$
@@ -42,20 +67,44 @@ immutable language sql as $$
         when type_name = 'time' then case when scale <= 2 then 3 when scale <= 4 then 4 else 5 end
         when type_name = 'datetime2' then case when scale <= 2 then 6 when scale <= 4 then 7 else 8 end
         when type_name = 'datetimeoffset' then case when scale <= 2 then 8 when scale <= 4 then 9 else 10 end
-        when type_name = 'rowversion' then 8
-        else (meta.type_row(type_name)).max_length end)::smallint
+        else case type_name
+        when 'image' then 16 when 'text' then 16 when 'uniqueidentifier' then 16 when 'date' then 3
+        when 'time' then 5 when 'datetime2' then 8 when 'datetimeoffset' then 10 when 'tinyint' then 1
+        when 'smallint' then 2 when 'int' then 4 when 'smalldatetime' then 4 when 'real' then 4
+        when 'money' then 8 when 'datetime' then 8 when 'float' then 8 when 'sql_variant' then 8016
+        when 'ntext' then 16 when 'bit' then 1 when 'decimal' then 17 when 'numeric' then 17
+        when 'smallmoney' then 4 when 'bigint' then 8 when 'hierarchyid' then 892 when 'geometry' then -1
+        when 'geography' then -1 when 'varbinary' then 8000 when 'varchar' then 8000 when 'binary' then 8000
+        when 'char' then 8000 when 'rowversion' then 8 when 'nvarchar' then 8000 when 'nchar' then 8000
+        when 'xml' then -1 when 'sysname' then 256 end end)::smallint
 $$;
 
 create function meta.type_precision(type_name text, length int, "precision" int) returns smallint
 immutable language sql as $$
-    select (case when type_name in ('decimal', 'numeric') then precision
-        when type_name in ('char', 'varchar', 'nchar', 'nvarchar', 'binary', 'varbinary') then 0
-        else (meta.type_row(type_name)).precision end)::smallint
+    select (case when type_name in ('decimal', 'numeric') then precision else case type_name
+        when 'image' then 0 when 'text' then 0 when 'uniqueidentifier' then 0 when 'date' then 10
+        when 'time' then 16 when 'datetime2' then 27 when 'datetimeoffset' then 34 when 'tinyint' then 3
+        when 'smallint' then 5 when 'int' then 10 when 'smalldatetime' then 16 when 'real' then 24
+        when 'money' then 19 when 'datetime' then 23 when 'float' then 53 when 'sql_variant' then 0
+        when 'ntext' then 0 when 'bit' then 1 when 'decimal' then 38 when 'numeric' then 38
+        when 'smallmoney' then 10 when 'bigint' then 19 when 'hierarchyid' then 0 when 'geometry' then 0
+        when 'geography' then 0 when 'varbinary' then 0 when 'varchar' then 0 when 'binary' then 0
+        when 'char' then 0 when 'rowversion' then 0 when 'nvarchar' then 0 when 'nchar' then 0
+        when 'xml' then 0 when 'sysname' then 0 end end)::smallint
 $$;
 
 create function meta.type_scale(type_name text, scale int) returns smallint immutable language sql as $$
     select (case when type_name in ('decimal', 'numeric', 'time', 'datetime2', 'datetimeoffset') then scale
-        else (meta.type_row(type_name)).scale end)::smallint
+        else case type_name
+        when 'image' then 0 when 'text' then 0 when 'uniqueidentifier' then 0 when 'date' then 0
+        when 'time' then 7 when 'datetime2' then 7 when 'datetimeoffset' then 7 when 'tinyint' then 0
+        when 'smallint' then 0 when 'int' then 0 when 'smalldatetime' then 0 when 'real' then 0
+        when 'money' then 4 when 'datetime' then 3 when 'float' then 0 when 'sql_variant' then 0
+        when 'ntext' then 0 when 'bit' then 0 when 'decimal' then 38 when 'numeric' then 38
+        when 'smallmoney' then 4 when 'bigint' then 0 when 'hierarchyid' then 0 when 'geometry' then 0
+        when 'geography' then 0 when 'varbinary' then 0 when 'varchar' then 0 when 'binary' then 0
+        when 'char' then 0 when 'rowversion' then 0 when 'nvarchar' then 0 when 'nchar' then 0
+        when 'xml' then 0 when 'sysname' then 0 end end)::smallint
 $$;
 
 -- Precision of a fractional-seconds type as sys.columns shows it.
@@ -65,6 +114,7 @@ immutable language sql as $$
         when 'time' then 8 + case when scale > 0 then scale + 1 else 0 end
         when 'datetime2' then 19 + case when scale > 0 then scale + 1 else 0 end
         when 'datetimeoffset' then 26 + case when scale > 0 then scale + 1 else 0 end
+        when 'decimal' then precision when 'numeric' then precision
         else meta.type_precision(type_name, length, precision) end)::smallint
 $$;
 
