@@ -134,7 +134,7 @@ class BulkLoad:
                     f"bulk load of NULL into column {column.name}, which has a default, without the hint KEEP_NULLS"
                 )
         compiled = interp.compile(f"INSERT INTO {target} ({listed}) SELECT {picked} FROM {source}")
-        session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+        session.check(compiled.uses, interp.frame.owner_id)
         if compiled.fires and "FIRE_TRIGGERS" not in self._hints:
             raise unsupported("bulk load into a table with triggers without the hint FIRE_TRIGGERS")
         return queries.affect(interp, compiled)

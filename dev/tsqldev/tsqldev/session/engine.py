@@ -17,6 +17,7 @@ from tsqldev.errors import SqlError
 from tsqldev.interfaces import LoginRequest, ModuleInfo
 from tsqldev.session import triggers
 from tsqldev.session.capture import LogSink
+from tsqldev.session.definitions import Definitions
 from tsqldev.session.frames import Attention, BatchAbort, Caught, Disconnect, LeaveTrigger, ScopeAbort
 from tsqldev.session.procedures import Argument
 from tsqldev.session.registry import Registry, SessionRecord, now
@@ -41,6 +42,7 @@ class SessionEngine:
     def __init__(self, conninfo: ConnectionInfo, *, sa_password: str, trace: Path | None = None) -> None:
         self._conninfo = conninfo
         self.registry = Registry()
+        self.definitions = Definitions()
         self.server_name = "tsqldev"
         major, minor, build = _VERSION
         self.version_text = (
@@ -211,7 +213,7 @@ class SessionEngine:
         )
 
     def _connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self._conninfo(options=_SETTINGS), autocommit=True, prepare_threshold=None)
+        return psycopg.connect(self._conninfo(options=_SETTINGS), autocommit=True, prepare_threshold=2)
 
 
 def _event(session: SqlSession) -> str:

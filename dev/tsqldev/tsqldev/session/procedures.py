@@ -78,7 +78,7 @@ def call(interp: Interpreter, parts: Sequence[str], arguments: list[Argument]) -
             raise unsupported(f"procedure {parts[-1]}")
         raise SqlError(2812, f"Could not find stored procedure '{'.'.join(parts)}'.", state=62)
     use = ObjectUse("EXECUTE", found.database, found.object_id, 0, found.owner_id)
-    session.access.check([use], session.principal, interp.frame.owner_id)
+    session.check([use], interp.frame.owner_id)
     return _call_module(interp, found, arguments)
 
 

@@ -74,8 +74,7 @@ def run(interp: Interpreter, compiled: Compiled, *, updated: frozenset[str] = fr
         return
     if reads or compiled.kind not in _READS:
         begin_if_implicit(interp)
-    session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
-    session.check_snapshot(compiled.uses)
+    session.check(compiled.uses, interp.frame.owner_id)
     if compiled.kind not in _READS or compiled.into:
         _check_writable(interp, compiled)
     if compiled.into is not None:
@@ -133,7 +132,7 @@ def arguments(interp: Interpreter, compiled: Compiled) -> tuple[list[SqlType], l
 
 def _plan_key(interp: Interpreter) -> object:
     module = interp.frame.module
-    return (interp.session.catalog_version, module.object_id if module else 0)
+    return (interp.session.catalog.version, module.object_id if module else 0)
 
 
 def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
@@ -226,8 +225,7 @@ def condition(interp: Interpreter, text: str) -> bool:
 
 def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     session = interp.session
-    session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
-    session.check_snapshot(compiled.uses)
+    session.check(compiled.uses, interp.frame.owner_id)
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
@@ -274,7 +272,8 @@ def _select_into(interp: Interpreter, compiled: Compiled) -> int:
         if parts[-1].startswith("#"):
             info = scratch.create_from_columns(interp, parts[-1], compiled.columns)
         else:
-            info = session.ddl.create_table_as(parts, compiled.columns, session.ddl_context(interp))
+            with session.catalog.changing():
+                info = session.ddl.create_table_as(parts, compiled.columns, session.ddl_context(interp))
             session.definitions_changed()
         overriding = " OVERRIDING SYSTEM VALUE" if any(column.identity for column in compiled.columns) else ""
         text = f"INSERT INTO {info.relation} ({', '.join(info.physical)}){overriding} {compiled.sql}"
@@ -333,7 +332,7 @@ def _insert_captured(interp: Interpreter, target: str, columns: Sequence[Column]
         if rows:
             session.copy_rows(info, rows)
         compiled = interp.compile(f"{target} SELECT * FROM {name}")
-        session.access.check(compiled.uses, session.principal, interp.frame.owner_id)
+        session.check(compiled.uses, interp.frame.owner_id)
         _check_writable(interp, compiled)
         return affect(interp, compiled)
     finally:

@@ -8,17 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from tsqldev.catalog import Access, Catalog, Login, Principal
+from tsqldev.catalog import Access, Login, Principal
 from tsqldev.catalog.ddl import Ddl
 from tsqldev.catalog.statement import DdlContext
 from tsqldev.compile import CompileContext, Compiler
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, ObjectUse, ResultSink, RpcParameter, TableInfo
-from tsqldev.session import dmvs, procedures, scratch, sysprocs
+from tsqldev.session import procedures, scratch, sysprocs
 from tsqldev.session.applocks import Owner
 from tsqldev.session.backend import Backend
 from tsqldev.session.bulk import BulkLoad, copy_blocks
 from tsqldev.session.capture import Capture
+from tsqldev.session.definitions import SessionCatalog
 from tsqldev.session.frames import (
     Attention,
     BatchAbort,
@@ -54,9 +55,8 @@ class SqlSession(Identity):
         self.sink = sink
         self.backend = Backend(connection)
         self.access = Access(connection)
-        self.catalog = Catalog(connection, dmvs.COLUMNS)
+        self.catalog = SessionCatalog(connection, engine.definitions)
         self.ddl = Ddl(connection, self.catalog, self.access)
-        self.catalog_version: object = 0
         self.transactions = Transactions(self.backend, self)
         self.interp = Interpreter(self)
         self.bulk = BulkLoad(self)
@@ -305,11 +305,21 @@ class SqlSession(Identity):
         self.sink.transaction_rolled_back(descriptor)
 
     def transaction_ended(self, transaction_id: int, committed: bool) -> None:
+        self.catalog.ended(committed=committed)
         self.engine.registry.locks.release_owner(Owner(self.spid, transaction_id))
         if not committed and not self.backend.broken:
             scratch.rolled_back(self, transaction_id)
 
     # -- definitions
+
+    def settings_lost(self) -> None:
+        super().settings_lost()
+        self.catalog.rolled_back()
+
+    def check(self, uses: Sequence[ObjectUse], chain_owner: int | None) -> None:
+        """Raises 229 where the session may not do that, 3952 where a snapshot may not be taken."""
+        self.catalog.check(self.access, uses, self.principal, chain_owner)
+        self.check_snapshot(uses)
 
     def define(self, interp: Interpreter, node: Simple) -> None:
         """A statement of the catalog: definitions and rights."""
@@ -319,7 +329,8 @@ class SqlSession(Identity):
         context = self.ddl_context(interp)
         with self.transactions.statement(compound=True):
             self.transactions.wrote = True
-            result = self.ddl.execute(node.text, context)
+            with self.catalog.changing():
+                result = self.ddl.execute(node.text, context)
         self.definitions_changed()
         for number, text in result.infos:
             self.sink.info(number, text)
@@ -339,10 +350,9 @@ class SqlSession(Identity):
 
     def definitions_changed(self) -> None:
         """The session's own identity may have other names now."""
-        self._sent = None
+        super().settings_lost()
 
     def compiler(self, context: CompileContext) -> Compiler:
-        self.catalog_version = self.catalog.version
         return Compiler(self.catalog, context)
 
     # -- smaller things that statements ask
@@ -380,8 +390,9 @@ class SqlSession(Identity):
                 )
 
     def sees_server_state(self) -> bool:
-        return self.access.holds(self.principal, "SERVER", 0, "VIEW SERVER STATE") or self.access.holds(
-            self.principal, "SERVER", 0, "VIEW SERVER PERFORMANCE STATE"
+        return any(
+            self.catalog.holds(self.access, self.principal, permission)
+            for permission in ("VIEW SERVER STATE", "VIEW SERVER PERFORMANCE STATE")
         )
 
     def kill(self, spid: int) -> None:

@@ -305,7 +305,7 @@ def sp_rename(interp: Interpreter, arguments: list[Argument]) -> int:
     named = _by_name(arguments, ("objname", "newname", "objtype"))
     kind = named.get("objtype")
     session = interp.session
-    with session.transactions.statement(compound=True):
+    with session.transactions.statement(compound=True), session.catalog.changing():
         session.ddl.rename(
             str(named["objname"].value),
             str(named["newname"].value),
