@@ -5,9 +5,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from compile_double import Double, Session
 from tsqldev.compile.compiler import functions_sql
 from tsqldev.pgserver import PostgresProcess
+
+from .compile_double import Double, Session
 
 
 @pytest.fixture(scope="session")

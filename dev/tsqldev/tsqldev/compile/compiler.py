@@ -93,7 +93,7 @@ class Compiler:
             return found[0]
         compiled = compile()
         # The local tables are kept, so that the id() in the key cannot come to mean another table.
-        _cache[whole] = (compiled, self.context.local_tables)
+        _cache[whole] = (compiled, tuple(self.context.local_tables.values()))
         if len(_cache) > _CACHE_SIZE:
             try:
                 _cache.popitem(last=False)

@@ -424,8 +424,6 @@ class Parser:
                 items.append(self.expression())
             self.need(")")
             return t.InList(left, items, negated, pos=pos)
-        if isinstance(left, t.Parenthesis | t.Exists | t.Compare | t.Logic):
-            return left
         raise SqlError(
             4145,
             "An expression of non-boolean type specified in a context where a condition is expected, near "
