@@ -114,8 +114,8 @@ def tsql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TsqlServer
     if dsn := os.environ.get("MSSQL_TEST_DSN"):
         parts = dict(part.split("=", 1) for part in dsn.split(";") if "=" in part)
         given = {name.strip().upper(): value.strip() for name, value in parts.items()}
-        host, _, port = given["SERVER"].removeprefix("tcp:").partition(",")
-        yield TsqlServer(host, int(port or 1433), given["PWD"], given["UID"], emulation=False)
+        host, _, listens = given["SERVER"].removeprefix("tcp:").partition(",")
+        yield TsqlServer(host, int(listens or "1433"), given["PWD"], given["UID"], emulation=False)
         return
     # Every character that a connection string, a shell or a log could trip over.
     password = secrets.token_urlsafe(12) + "é;'\"{}[]= %@1aA"

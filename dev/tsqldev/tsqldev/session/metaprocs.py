@@ -107,7 +107,7 @@ def sp_datatype_info(interp: Interpreter, arguments: list[Argument]) -> int:
     if arguments and arguments[0].value is not None and arguments[0].name.lower() in ("", "@data_type"):
         wanted = int(str(arguments[0].value))
     rows = [row for row in _TYPES if wanted in (0, row[1])]
-    _answer(interp, _TYPE_COLUMNS, sorted(rows, key=lambda row: (int(str(row[1])), str(row[0]))))
+    _answer(interp, _TYPE_COLUMNS, sorted(rows, key=lambda row: int(str(row[1]))))  # the closest type first, as listed
     return 0
 
 

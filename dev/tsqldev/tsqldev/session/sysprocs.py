@@ -319,6 +319,40 @@ def sp_rename(interp: Interpreter, arguments: list[Argument]) -> int:
     return 0
 
 
+def _property(verb: str) -> Procedure:
+    """sp_addextendedproperty (ADD), sp_updateextendedproperty (UPDATE) and sp_dropextendedproperty (DROP)."""
+    levels = tuple(f"level{number}{part}" for number in range(3) for part in ("type", "name"))
+    names = ("name", *levels) if verb == "DROP" else ("name", "value", *levels)
+
+    def procedure(interp: Interpreter, arguments: list[Argument]) -> int:
+        named = _by_name(arguments, names)
+
+        def text(key: str) -> str | None:
+            value = named[key].value if key in named else None
+            return None if value is None else str(value)
+
+        name = text("name")
+        if not name:
+            raise SqlError(15600, f"An invalid parameter or option was specified for procedure 'sp_{verb.lower()}'.")
+        session = interp.session
+        with session.transactions.statement(compound=True), session.catalog.changing():
+            session.ddl.extended_property(
+                verb,
+                name,
+                text("value"),
+                (
+                    (text("level0type"), text("level0name")),
+                    (text("level1type"), text("level1name")),
+                    (text("level2type"), text("level2name")),
+                ),
+                session.ddl_context(interp),
+            )
+        session.definitions_changed()
+        return 0
+
+    return procedure
+
+
 def _role(verb: str) -> Procedure:
     """sp_addrolemember and sp_droprolemember, as the ALTER ROLE that they stand for."""
 
@@ -358,6 +392,9 @@ PROCEDURES: dict[str, Procedure] = {
     "sp_set_session_context": sp_set_session_context,
     "sp_reset_connection": sp_reset_connection,
     "sp_rename": sp_rename,
+    "sp_addextendedproperty": _property("ADD"),
+    "sp_updateextendedproperty": _property("UPDATE"),
+    "sp_dropextendedproperty": _property("DROP"),
     "sp_addrolemember": _role("ADD"),
     "sp_droprolemember": _role("DROP"),
     "sp_addsrvrolemember": _server_role("ADD"),
