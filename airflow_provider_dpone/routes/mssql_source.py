@@ -95,6 +95,20 @@ class SnapshotRead:
         (((rows, count),),) = drain(self._connection, _SQL.text("measure", bytes=counted, table=self._table))
         return Measure(rows=int(rows), bytes=int(count))
 
+    def _until_stopped(self) -> Iterator[pa.RecordBatch]:
+        while not self._stop.is_set():
+            try:
+                batch = next(self._reader, None)
+            except Exception as err:
+                # Closing the reader from another thread makes the driver fail in ways of its own.
+                if self._stop.is_set():
+                    raise SourceInterrupted("interrupted") from err
+                raise
+            if batch is None:
+                return
+            yield batch
+        raise SourceInterrupted("interrupted")
+
     def batches(self, carriers: Sequence[Carrier]) -> Iterator[pa.RecordBatch]:
         """Each row once, in the carriers' order of columns."""
         columns = ", ".join(
@@ -105,11 +119,6 @@ class SnapshotRead:
         try:
             cursor.execute(_SQL.text("rows", columns=columns, table=self._table))
             self._reader = cursor.arrow_reader(batch_size=BATCH_ROWS)
-            for batch in self._reader:
-                if self._stop.is_set():
-                    break
-                yield batch
-            if self._stop.is_set():
-                raise SourceInterrupted("interrupted")
+            yield from self._until_stopped()
         finally:
             cursor.close()
