@@ -20,7 +20,7 @@ def listed(dag_id: str | None, run_id: str | None, task_id: str | None, map_inde
     if dag_id and run_id and task_id and map_index is not None:
         return [row(operation) for operation in store.find(dag_id, run_id, task_id, map_index)]
     wanted = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
-    rows = [row(operation) for operation in store.recent(500)]
+    rows = [row(operation) for operation in reversed(store.recent(500))]
     return [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
 
 
