@@ -36,8 +36,13 @@ CREATE OR REPLACE FUNCTION sys.ai(v text) RETURNS text LANGUAGE sql IMMUTABLE PA
 CREATE OR REPLACE FUNCTION sys.symbols_first(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN translate(v, ' _-,;:!?.''"()[]{}@*/\&#%`^+<=>|~$',
     E'\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x20\x21\x22\x23\x24\x25');
-CREATE OR REPLACE FUNCTION sys.ci_order(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN sys.symbols_first(sys.ai(v)) || E'\x01' || sys.ci(v);
+-- ci_order: letters first, then accents. In PL/pgSQL, as a body this long would be copied into every query that sorts.
+CREATE OR REPLACE FUNCTION sys.ci_order(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE folded text := sys.ci(v);
+BEGIN
+  RETURN sys.symbols_first(CASE WHEN octet_length(folded) = length(folded) THEN folded ELSE sys.plain_letters(folded) END)
+    || E'\x01' || folded;
+END $$;
 CREATE OR REPLACE FUNCTION sys.ai_order(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN sys.symbols_first(sys.ai(v));
 CREATE OR REPLACE FUNCTION sys.cs_order(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
