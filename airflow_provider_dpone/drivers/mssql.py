@@ -75,12 +75,16 @@ def connect(dsn: MsSqlDsn) -> Connection:
         raise ControlUnavailable(
             "mssql_connect", happened=f"no session on {dsn.host},{dsn.port} as {dsn.user}: {_cause(err)}"
         ) from err
-    cursor = connection.cursor()
     try:
+        cursor = connection.cursor()
         cursor.execute("SET XACT_ABORT ON; SET LOCK_TIMEOUT 30000;")
-    finally:
         cursor.close()
-    connection.commit()
+        connection.commit()
+    except mssql_python.Error as err:
+        connection.close()
+        raise ControlUnavailable(
+            "mssql_session", happened=f"the session on {dsn.host},{dsn.port} could not be set up: {_cause(err)}"
+        ) from err
     return cast("Connection", connection)
 
 
