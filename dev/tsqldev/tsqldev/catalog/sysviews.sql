@@ -121,20 +121,20 @@ select p.class, case p.class when 0 then 'DATABASE' when 1 then 'OBJECT_OR_COLUM
 from meta.permissions p where p.database_id = :db
   and ((select meta.sees_all(:db)) or p.grantee in (select meta.user_tokens(:db, meta.caller_in(:db))) or p.grantor = (select meta.caller_in(:db))
     or (select meta.has_permission(meta.server_login(), :db, meta.caller_in(:db), 'DATABASE', 0, 'VIEW SECURITY DEFINITION'))
-    or (p.class = 1 and p.major_id in (select meta.visible_objects(:db)) and p.major_id in (select meta.readable_objects(:db))))
+    or (p.class = 1 and ((select meta.sees_everything(:db)) or p.major_id in (select meta.visible_objects(:db))) and ((select meta.sees_everything(:db)) or p.major_id in (select meta.readable_objects(:db)))))
 
 --: sys.objects
 --| {object}
-{select_object} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+{select_object} where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.all_objects
 --| {object}
-{select_object} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+{select_object} where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 union all select name, object_id, null, case schema_name when 'sys' then 4 else 3 end, 0, type, 'VIEW', 0, 0, 1, 0, 0 from meta.system_objects
 
 --: sys.sysobjects
 --| name sysname!, id int!, xtype char(2)!, uid smallint, parent_obj int!, crdate datetime!, type char(2)
-select o.name, o.object_id, o.type, o.schema_id, o.parent_object_id, o.create_date, o.type from meta.objects o where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+select o.name, o.object_id, o.type, o.schema_id, o.parent_object_id, o.create_date, o.type from meta.objects o where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.tables
 --| {object}, lob_data_space_id int!, filestream_data_space_id int, max_column_id_used int!, lock_on_bulk_load bit!, uses_ansi_nulls bit, is_replicated bit, has_replication_filter bit, is_merge_published bit, is_sync_tran_subscribed bit, has_unchecked_assembly_data bit!, text_in_row_limit int, large_value_types_out_of_row bit, is_tracked_by_cdc bit, lock_escalation tinyint, lock_escalation_desc nvarchar(60), is_filetable bit
@@ -143,42 +143,42 @@ select o.name, o.object_id, o.type, o.schema_id, o.parent_object_id, o.create_da
 select {object_columns}, 0, null, coalesce((select max(column_id) from meta.columns c where c.object_id = o.object_id), 0), 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'TABLE', 0,
     0, 0, 'SCHEMA_AND_DATA', 0, 'NON_TEMPORAL_TABLE', null, 0, 0, null, null, null, 0, 0, null, null, null,
     0, 'NON_LEDGER_TABLE', null, 0
-from meta.objects o where o.database_id = :db and o.type = 'U' and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o where o.database_id = :db and o.type = 'U' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.views
 --| {object}, is_replicated bit, has_replication_filter bit, has_opaque_metadata bit!, has_unchecked_assembly_data bit!, with_check_option bit!, is_date_correlation_view bit!, is_tracked_by_cdc bit, has_snapshot bit, ledger_view_type tinyint, ledger_view_type_desc nvarchar(60), is_dropped_ledger_view bit
 select {object_columns}, 0, 0, m.has_opaque_metadata, 0, m.with_check_option, 0, 0, 0, 0, 'NON_LEDGER_VIEW', 0
-from meta.objects o join meta.modules m using (object_id) where o.database_id = :db and o.type = 'V' and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o join meta.modules m using (object_id) where o.database_id = :db and o.type = 'V' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.procedures
 --| {object}, is_auto_executed bit!, is_execution_replicated bit, is_repl_serializable_only bit, skips_repl_constraints bit
 select {object_columns}, 0, 0, 0, 0
-from meta.objects o where o.database_id = :db and o.type = 'P' and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o where o.database_id = :db and o.type = 'P' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.triggers
 --| name sysname!, object_id int!, parent_class tinyint!, parent_class_desc nvarchar(60), parent_id int!, type char(2)!, type_desc nvarchar(60), create_date datetime!, modify_date datetime!, is_ms_shipped bit!, is_disabled bit!, is_not_for_replication bit!, is_instead_of_trigger bit!
 select o.name, o.object_id, 1, 'OBJECT_OR_COLUMN', t.parent_id, 'TR', 'SQL_TRIGGER', o.create_date, o.modify_date, 0, t.is_disabled, 0, t.is_instead_of
-from meta.triggers t join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.triggers t join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.trigger_events
 --| object_id int!, type int!, type_desc nvarchar(60), is_trigger_event bit, is_first bit, is_last bit, event_group_type int, event_group_type_desc nvarchar(60)
 select o.object_id, case a when 'INSERT' then 1 when 'UPDATE' then 2 else 3 end, a, 1, 0, 0, null, null
-from meta.triggers t join meta.objects o using (object_id), unnest(t.actions) a where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.triggers t join meta.objects o using (object_id), unnest(t.actions) a where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.sql_modules
 --| object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit, is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit, execute_as_principal_id int, uses_native_compilation bit, inline_type bit, is_inlineable bit
-select m.object_id, case when m.object_id in (select meta.readable_objects(:db)) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0, 0, 0
-from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+select m.object_id, case when ((select meta.sees_everything(:db)) or m.object_id in (select meta.readable_objects(:db))) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0, 0, 0
+from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.all_sql_modules
 --| object_id int!, definition nvarchar(max), uses_ansi_nulls bit, uses_quoted_identifier bit, is_schema_bound bit, uses_database_collation bit, is_recompiled bit, null_on_null_input bit, execute_as_principal_id int, uses_native_compilation bit
-select m.object_id, case when m.object_id in (select meta.readable_objects(:db)) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0
-from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+select m.object_id, case when ((select meta.sees_everything(:db)) or m.object_id in (select meta.readable_objects(:db))) then m.definition end, m.uses_ansi_nulls, m.uses_quoted_identifier, m.is_schema_bound, m.uses_database_collation, 0, 0, m.execute_as_principal_id, 0
+from meta.modules m join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.parameters
 --| object_id int!, name sysname, parameter_id int!, system_type_id tinyint!, user_type_id int!, max_length smallint!, precision tinyint!, scale tinyint!, is_output bit!, is_cursor_ref bit!, has_default_value bit!, is_xml_document bit!, default_value nvarchar(4000), is_readonly bit!, is_nullable bit
 select p.object_id, p.name, p.parameter_id, meta.system_type_id(p.type_name), meta.user_type_id(p.type_name), meta.max_length(p.type_name, p.length, p.precision, p.scale), meta.column_precision(p.type_name, p.length, p.precision, p.scale), meta.type_scale(p.type_name, p.scale), p.is_output, 0, 0, 0, null, 0, 1
-from meta.parameters p join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.parameters p join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.types
 --| name sysname!, system_type_id tinyint!, user_type_id int!, schema_id int!, principal_id int, max_length smallint!, precision tinyint!, scale tinyint!, collation_name sysname, is_nullable bit, is_user_defined bit!, is_assembly_type bit!, default_object_id int!, rule_object_id int!, is_table_type bit!
@@ -187,47 +187,46 @@ from meta.types t, meta.databases d where d.database_id = :db
 
 --: sys.columns
 --| {column}
-{select_column} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
-order by o.object_id, c.column_id  -- as a server answers without ORDER BY: drivers' bulk copy maps columns by it
+{select_column} where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.all_columns
 --| {column}
-{select_column} where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+{select_column} where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 order by o.object_id, c.column_id  -- as a server answers without ORDER BY: drivers' bulk copy maps columns by it
 
 --: sys.computed_columns
 --| {column}, definition nvarchar(max), uses_database_collation bit!, is_persisted bit!
 select {column_columns}, c.computed, 1, c.is_persisted
-from meta.columns c join meta.objects o using (object_id) where c.computed is not null and o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.columns c join meta.objects o using (object_id) where c.computed is not null and o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.identity_columns
 --| {column}, seed_value decimal(38,0), increment_value decimal(38,0), last_value decimal(38,0), is_not_for_replication bit
 select {column_columns}, c.seed_value, c.increment_value, pg_sequence_last_value(format('data.s%s', c.object_id)::regclass), 0
-from meta.columns c join meta.objects o using (object_id) where c.is_identity and o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.columns c join meta.objects o using (object_id) where c.is_identity and o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.masked_columns
 --| {column}, masking_function nvarchar(4000)
 select {column_columns}, c.masking_function
-from meta.columns c join meta.objects o using (object_id) where c.masking_function is not null and o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.columns c join meta.objects o using (object_id) where c.masking_function is not null and o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.indexes
 --| object_id int!, name sysname, index_id int!, type tinyint!, type_desc nvarchar(60), is_unique bit, data_space_id int, ignore_dup_key bit, is_primary_key bit, is_unique_constraint bit, fill_factor tinyint!, is_padded bit, is_disabled bit, is_hypothetical bit, is_ignored_in_optimization bit, allow_row_locks bit, allow_page_locks bit, has_filter bit, filter_definition nvarchar(max), compression_delay int, suppress_dup_key_messages bit, auto_created bit, optimize_for_sequential_key bit
 select i.object_id, i.name, i.index_id, i.type, (array['HEAP', 'CLUSTERED', 'NONCLUSTERED', 'XML', 'SPATIAL', 'CLUSTERED COLUMNSTORE', 'NONCLUSTERED COLUMNSTORE'])[i.type + 1], i.is_unique, 1, i.ignore_dup_key, i.is_primary_key, i.is_unique_constraint, i.fill_factor, i.is_padded, i.is_disabled, 0, 0, i.allow_row_locks, i.allow_page_locks, i.filter_definition is not null, i.filter_definition, case when i.type in (5, 6) then 0 end, 0, 0, i.optimize_for_sequential_key
-from meta.indexes i join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.indexes i join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 union all
 select o.object_id, null, 0, 0, 'HEAP', false, 1, false, false, false, 0, false, false, 0, 0, true, true, false, null, null, 0, 0, false
-from meta.objects o where o.database_id = :db and o.type = 'U' and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o where o.database_id = :db and o.type = 'U' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
   and not exists (select from meta.indexes i where i.object_id = o.object_id and i.index_id = 1)
 
 --: sys.index_columns
 --| object_id int!, index_id int!, index_column_id int!, column_id int!, key_ordinal tinyint!, partition_ordinal tinyint!, is_descending_key bit, is_included_column bit, column_store_order_ordinal tinyint!
 select k.object_id, k.index_id, k.index_column_id, k.column_id, k.key_ordinal, 0, k.is_descending, k.is_included, 0
-from meta.index_columns k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.index_columns k join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.stats
 --| object_id int!, name nvarchar(128), stats_id int!, auto_created bit, user_created bit, no_recompute bit, has_filter bit, filter_definition nvarchar(max)
 select i.object_id, i.name, i.index_id, 0, 0, 0, i.filter_definition is not null, i.filter_definition
-from meta.indexes i join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.indexes i join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.partitions
 --| partition_id bigint!, object_id int!, index_id int!, partition_number int!, hobt_id bigint!, rows bigint, filestream_filegroup_id smallint!, data_compression tinyint!, data_compression_desc nvarchar(60), xml_compression bit, xml_compression_desc varchar(3)
@@ -237,43 +236,43 @@ from (
     select i.object_id, i.index_id, i.compression from meta.indexes i
     union all select o.object_id, 0, coalesce(t.heap_compression, 0) from meta.objects o left join meta.heaps t using (object_id)
     where o.type = 'U' and not exists (select from meta.indexes i where i.object_id = o.object_id and i.index_id = 1)
-) i join meta.objects o using (object_id) where o.database_id = :db and o.type = 'U' and o.object_id in (select meta.visible_objects(:db))
+) i join meta.objects o using (object_id) where o.database_id = :db and o.type = 'U' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.key_constraints
 --| {object}, unique_index_id int, is_system_named bit!, is_enforced bit
 select {object_columns}, k.index_id, o.is_system_named, 1
-from meta.key_constraints k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.key_constraints k join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.check_constraints
 --| {object}, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!, parent_column_id int!, definition nvarchar(max), uses_database_collation bit, is_system_named bit!
-select {object_columns}, k.is_disabled, 0, k.is_not_trusted, k.parent_column_id, case when o.object_id in (select meta.readable_objects(:db)) then k.definition end, k.uses_database_collation, o.is_system_named
-from meta.check_constraints k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+select {object_columns}, k.is_disabled, 0, k.is_not_trusted, k.parent_column_id, case when ((select meta.sees_everything(:db)) or o.object_id in (select meta.readable_objects(:db))) then k.definition end, k.uses_database_collation, o.is_system_named
+from meta.check_constraints k join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.default_constraints
 --| {object}, parent_column_id int!, definition nvarchar(max), is_system_named bit!
-select {object_columns}, k.parent_column_id, case when o.object_id in (select meta.readable_objects(:db)) then k.definition end, o.is_system_named
-from meta.default_constraints k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+select {object_columns}, k.parent_column_id, case when ((select meta.sees_everything(:db)) or o.object_id in (select meta.readable_objects(:db))) then k.definition end, o.is_system_named
+from meta.default_constraints k join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.foreign_keys
 --| {object}, referenced_object_id int, key_index_id int, is_disabled bit!, is_not_for_replication bit!, is_not_trusted bit!, delete_referential_action tinyint, delete_referential_action_desc nvarchar(60), update_referential_action tinyint, update_referential_action_desc nvarchar(60), is_system_named bit!
 select {object_columns}, k.referenced_object_id, k.key_index_id, k.is_disabled, 0, k.is_not_trusted, k.delete_action, (array['NO_ACTION', 'CASCADE', 'SET_NULL', 'SET_DEFAULT'])[k.delete_action + 1], k.update_action, (array['NO_ACTION', 'CASCADE', 'SET_NULL', 'SET_DEFAULT'])[k.update_action + 1], o.is_system_named
-from meta.foreign_keys k join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.foreign_keys k join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.foreign_key_columns
 --| constraint_object_id int!, constraint_column_id int!, parent_object_id int!, parent_column_id int!, referenced_object_id int!, referenced_column_id int!
 select c.object_id, c.ordinal, k.parent_object_id, c.parent_column_id, k.referenced_object_id, c.referenced_column_id
-from meta.foreign_key_columns c join meta.foreign_keys k using (object_id) join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+from meta.foreign_key_columns c join meta.foreign_keys k using (object_id) join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: sys.sql_expression_dependencies
 --| referencing_id int!, referencing_minor_id int!, referencing_class tinyint, referencing_class_desc nvarchar(60), is_schema_bound_reference bit!, referenced_class tinyint, referenced_class_desc nvarchar(60), referenced_server_name sysname, referenced_database_name sysname, referenced_schema_name sysname, referenced_entity_name sysname, referenced_id int, referenced_minor_id int!, is_caller_dependent bit!, is_ambiguous bit!
 select d.object_id, 0, 1, 'OBJECT_OR_COLUMN', 0, 1, 'OBJECT_OR_COLUMN', d.server_name, d.database_name, d.schema_name, d.entity_name,
     meta.find_object(coalesce(meta.database_named(d.database_name), :db), coalesce(d.schema_name, 'dbo'), d.entity_name), 0, d.schema_name is null, 0
-from meta.dependencies d join meta.objects o using (object_id) where o.database_id = :db and o.object_id in (select meta.visible_objects(:db)) and (select meta.sees_all(:db))
+from meta.dependencies d join meta.objects o using (object_id) where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db))) and (select meta.sees_all(:db))
 
 --: sys.extended_properties
 --| class tinyint!, class_desc nvarchar(60), major_id int!, minor_id int!, name sysname!, value nvarchar(4000)
 select class, case class when 0 then 'DATABASE' when 1 then 'OBJECT_OR_COLUMN' when 3 then 'SCHEMA' when 7 then 'INDEX' else 'OTHER' end, major_id, minor_id, name, value
-from meta.extended_properties where database_id = :db and (class <> 1 or major_id in (select meta.visible_objects(:db)))
+from meta.extended_properties where database_id = :db and (class <> 1 or ((select meta.sees_everything(:db)) or major_id in (select meta.visible_objects(:db))))
 
 --: sys.data_spaces
 --| name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit, is_system bit
@@ -330,12 +329,12 @@ select d.name, s.name, p.name, null, null, 'iso_1' from meta.schemas s join meta
 --: INFORMATION_SCHEMA.TABLES
 --| TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!, TABLE_TYPE varchar(10)
 select d.name, s.name, o.name, case o.type when 'U' then 'BASE TABLE' else 'VIEW' end
-from meta.objects o join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type in ('U', 'V') and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type in ('U', 'V') and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.VIEWS
 --| TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!, VIEW_DEFINITION nvarchar(4000), CHECK_OPTION varchar(7), IS_UPDATABLE varchar(2)!
-select d.name, s.name, o.name, case when length(m.definition) <= 4000 and o.object_id in (select meta.readable_objects(:db)) then m.definition end, 'NONE', 'NO'
-from meta.objects o join meta.modules m using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type = 'V' and o.object_id in (select meta.visible_objects(:db))
+select d.name, s.name, o.name, case when length(m.definition) <= 4000 and ((select meta.sees_everything(:db)) or o.object_id in (select meta.readable_objects(:db))) then m.definition end, 'NONE', 'NO'
+from meta.objects o join meta.modules m using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type = 'V' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.COLUMNS
 --| TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!, COLUMN_NAME sysname, ORDINAL_POSITION int, COLUMN_DEFAULT nvarchar(4000), IS_NULLABLE varchar(3), DATA_TYPE nvarchar(128), CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int, NUMERIC_PRECISION tinyint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE int, DATETIME_PRECISION smallint
@@ -351,13 +350,13 @@ select d.name, s.name, o.name, c.name, row_number() over (partition by c.object_
     null, null, case when c.type_name in ('char', 'varchar', 'text') then 'iso_1' when c.type_name in ('nchar', 'nvarchar', 'ntext', 'sysname') then 'UNICODE' end, null, null, c.collation_name, null, null, null
 from meta.columns c join meta.objects o using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id)
 left join meta.default_constraints k on k.object_id = c.default_object_id
-where o.database_id = :db and o.type in ('U', 'V') and o.object_id in (select meta.visible_objects(:db))
+where o.database_id = :db and o.type in ('U', 'V') and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.TABLE_CONSTRAINTS
 --| CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname, CONSTRAINT_TYPE varchar(11), IS_DEFERRABLE varchar(2)!, INITIALLY_DEFERRED varchar(2)!
 select d.name, s.name, o.name, d.name, s.name, p.name, case o.type when 'PK' then 'PRIMARY KEY' when 'UQ' then 'UNIQUE' when 'F' then 'FOREIGN KEY' else 'CHECK' end, 'NO', 'NO'
 from meta.objects o join meta.objects p on p.object_id = o.parent_object_id join meta.databases d on d.database_id = o.database_id join meta.schemas s on s.database_id = o.database_id and s.schema_id = o.schema_id
-where o.database_id = :db and o.type in ('PK', 'UQ', 'F', 'C') and o.object_id in (select meta.visible_objects(:db))
+where o.database_id = :db and o.type in ('PK', 'UQ', 'F', 'C') and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.KEY_COLUMN_USAGE
 --| CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME nvarchar(128)!, TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME nvarchar(128)!, COLUMN_NAME nvarchar(128), ORDINAL_POSITION int!
@@ -366,7 +365,7 @@ from (select k.object_id, k.parent_object_id, i.column_id, i.key_ordinal::int or
       union all select f.object_id, f.parent_object_id, c.parent_column_id, c.ordinal from meta.foreign_keys f join meta.foreign_key_columns c using (object_id)) k
 join meta.objects o on o.object_id = k.object_id join meta.objects p on p.object_id = k.parent_object_id join meta.columns c on c.object_id = k.parent_object_id and c.column_id = k.column_id
 join meta.databases d on d.database_id = o.database_id join meta.schemas s on s.database_id = o.database_id and s.schema_id = o.schema_id
-where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS
 --| CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!, UNIQUE_CONSTRAINT_CATALOG nvarchar(128), UNIQUE_CONSTRAINT_SCHEMA nvarchar(128), UNIQUE_CONSTRAINT_NAME sysname, MATCH_OPTION varchar(7), UPDATE_RULE varchar(11), DELETE_RULE varchar(11)
@@ -374,17 +373,17 @@ select d.name, s.name, o.name, d.name, rs.name, i.name, 'SIMPLE', (array['NO ACT
 from meta.foreign_keys k join meta.objects o using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id)
 join meta.objects r on r.object_id = k.referenced_object_id join meta.schemas rs on rs.database_id = r.database_id and rs.schema_id = r.schema_id
 join meta.indexes i on i.object_id = k.referenced_object_id and i.index_id = k.key_index_id
-where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.CHECK_CONSTRAINTS
 --| CONSTRAINT_CATALOG nvarchar(128), CONSTRAINT_SCHEMA nvarchar(128), CONSTRAINT_NAME sysname!, CHECK_CLAUSE nvarchar(4000)
 select d.name, s.name, o.name, k.definition from meta.check_constraints k join meta.objects o using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id)
-where o.database_id = :db and o.object_id in (select meta.visible_objects(:db))
+where o.database_id = :db and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.ROUTINES
 --| SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME nvarchar(128)!, ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME nvarchar(128)!, ROUTINE_TYPE nvarchar(20), ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!, LAST_ALTERED datetime!
 select d.name, s.name, o.name, d.name, s.name, o.name, 'PROCEDURE', left(m.definition, 4000), o.create_date, o.modify_date
-from meta.objects o join meta.modules m using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type = 'P' and o.object_id in (select meta.visible_objects(:db))
+from meta.objects o join meta.modules m using (object_id) join meta.databases d using (database_id) join meta.schemas s using (database_id, schema_id) where o.database_id = :db and o.type = 'P' and ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db)))
 
 --: INFORMATION_SCHEMA.TABLE_PRIVILEGES
 --| GRANTOR nvarchar(128), GRANTEE nvarchar(128), TABLE_CATALOG nvarchar(128), TABLE_SCHEMA nvarchar(128), TABLE_NAME sysname!, PRIVILEGE_TYPE varchar(10), IS_GRANTABLE varchar(3)
@@ -392,4 +391,4 @@ select gr.name, ge.name, d.name, s.name, o.name, p.permission, case p.state when
 from meta.permissions p join meta.objects o on o.object_id = p.major_id and o.database_id = p.database_id join meta.databases d on d.database_id = o.database_id join meta.schemas s on s.database_id = o.database_id and s.schema_id = o.schema_id
 join meta.principals gr on gr.database_id = p.database_id and gr.principal_id = p.grantor join meta.principals ge on ge.database_id = p.database_id and ge.principal_id = p.grantee
 where p.database_id = :db and p.class = 1 and p.minor_id = 0 and p.state in ('G', 'W') and p.permission in ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'REFERENCES') and o.type in ('U', 'V')
-  and (p.grantee in (select meta.user_tokens(:db, meta.caller_in(:db))) or p.grantor in (select meta.user_tokens(:db, meta.caller_in(:db))) or o.object_id in (select meta.visible_objects(:db)))
+  and (p.grantee in (select meta.user_tokens(:db, meta.caller_in(:db))) or p.grantor in (select meta.user_tokens(:db, meta.caller_in(:db))) or ((select meta.sees_everything(:db)) or o.object_id in (select meta.visible_objects(:db))))
