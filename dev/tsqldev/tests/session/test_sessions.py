@@ -32,6 +32,11 @@ def login(tsql_server: TsqlServer) -> Iterator[tuple[str, str]]:
     admin = tsql_server.connect("python-tds")
     admin.cursor().execute(f"CREATE LOGIN [{name}] WITH PASSWORD = N'{password}'")
     yield name, password
+    ended = Client(admin)
+    deadline = time.monotonic() + 5
+    while ended.rows(f"SELECT 1 FROM sys.dm_exec_sessions WHERE original_login_name = N'{name}'"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     admin.cursor().execute(f"DROP LOGIN [{name}]")
     admin.close()
 

@@ -26,6 +26,7 @@ _OIDS = {
 _NUMERIC = 1700
 _PREPARED_LIMIT = 300
 _CHUNK = 500
+_LONG = 1000
 
 _FAILED = pq.ExecStatus.FATAL_ERROR
 _CHUNKED = pq.ExecStatus.TUPLES_CHUNK
@@ -139,13 +140,6 @@ class Backend:
                 raise of_driver(err) from err
             return cursor.rowcount
 
-    def forget_plans(self) -> None:
-        """After DDL a prepared statement could answer columns of before."""
-        if self._prepared:
-            self._prepared.clear()
-            self.script("DEALLOCATE ALL")
-        self._seen.clear()
-
     # -- interruption
 
     def cancel(self) -> None:
@@ -153,6 +147,16 @@ class Backend:
         with self._running:
             if self._busy and self._pg.status == pq.ConnStatus.OK:
                 self._pg.get_cancel().cancel()
+
+    def reset(self) -> bool:
+        """Make it as good as new for another session, prepared statements apart. False where that cannot be."""
+        if self.broken or self._pg.transaction_status != pq.TransactionStatus.IDLE:
+            return False
+        try:
+            self.script("DISCARD TEMP; DISCARD SEQUENCES; RESET ALL")
+        except (BackendError, SqlError):
+            return False
+        return True
 
     @property
     def broken(self) -> bool:
@@ -174,15 +178,18 @@ class Backend:
             self._pg.send_query_prepared(name, data, formats, 1)
 
     def _statement_name(self, sql: str, oids: list[int], key: object) -> bytes | None:
-        """A prepared statement from the second use on."""
-        if key is None:
+        """A prepared statement from the second use on, from the first for texts that take long to plan.
+
+        Temporary tables come again under the same name with other columns: never for texts that name one.
+        """
+        if key is None or "pg_temp." in sql:
             return None
         full = (sql, tuple(oids), key)
         name = self._prepared.get(full)
         if name is not None:
             self._prepared.move_to_end(full)
             return name
-        if full not in self._seen:
+        if full not in self._seen and len(sql) < _LONG:
             self._seen[full] = None
             if len(self._seen) > _PREPARED_LIMIT:
                 self._seen.popitem(last=False)

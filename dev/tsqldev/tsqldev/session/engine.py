@@ -16,6 +16,7 @@ from tsqldev.catalog import Principal, bootstrap
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import LoginRequest, ModuleInfo
 from tsqldev.session import triggers
+from tsqldev.session.backend import Backend
 from tsqldev.session.capture import LogSink
 from tsqldev.session.definitions import Definitions
 from tsqldev.session.frames import Attention, BatchAbort, Caught, Disconnect, LeaveTrigger, ScopeAbort
@@ -29,7 +30,8 @@ log = logging.getLogger("tsqldev")
 
 _VERSION = (16, 0, 4135)
 _SPLIT_LIMIT = 1000
-_SETTINGS = "-c jit=off -c client_min_messages=warning"
+_SETTINGS = "-c jit=off -c client_min_messages=warning -c plan_cache_mode=force_generic_plan"
+_IDLE_BACKENDS = 12
 
 
 class ConnectionInfo(Protocol):
@@ -55,6 +57,9 @@ class SessionEngine:
         self._splits: OrderedDict[str, list[Node]] = OrderedDict()
         self._splits_lock = threading.Lock()
         self._initial: dict[int, str] = {}
+        self._idle: list[Backend] = []
+        self._idle_lock = threading.Lock()
+        self._closed = False
         with self._connect() as connection:
             bootstrap(connection, sa_password)
 
@@ -62,6 +67,11 @@ class SessionEngine:
         return _VERSION
 
     def close(self) -> None:
+        self._closed = True
+        with self._idle_lock:
+            for backend in self._idle:
+                backend.close()
+            self._idle.clear()
         if self._trace is not None:
             self._trace.close()
 
@@ -77,7 +87,7 @@ class SessionEngine:
         record.login_name = record.original_login_name = request.user
         self.connections += 1
         try:
-            session = SqlSession(self, record, self._connect(), LogSink(request.user))
+            session = SqlSession(self, record, self._backend(), LogSink(request.user))
         except BaseException:
             self.registry.leave(record)
             raise
@@ -211,6 +221,22 @@ class SessionEngine:
             [f"{argument.name} {argument.type}".strip() for argument in arguments],
             procedure,
         )
+
+    def _backend(self) -> Backend:
+        """A PostgreSQL connection: one that an ended session left, with its prepared statements, or a new one."""
+        with self._idle_lock:
+            if self._idle:
+                return self._idle.pop()
+        return Backend(self._connect())
+
+    def give_back(self, backend: Backend, *, reusable: bool) -> None:
+        """The end of a session. What a cancel request may still reach is not used again."""
+        if reusable and not self._closed and backend.reset():
+            with self._idle_lock:
+                if len(self._idle) < _IDLE_BACKENDS:
+                    self._idle.append(backend)
+                    return
+        backend.close()
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self._conninfo(options=_SETTINGS), autocommit=True, prepare_threshold=2)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from tsqldev.catalog import Access, Login, Principal
 from tsqldev.catalog.ddl import Ddl
 from tsqldev.catalog.statement import DdlContext
@@ -45,15 +44,14 @@ if TYPE_CHECKING:
 class SqlSession(Identity):
     """Implements `tsqldev.interfaces.Session`; everything but `attention` runs on the serving thread."""
 
-    def __init__(
-        self, engine: SessionEngine, record: SessionRecord, connection: psycopg.Connection[Any], sink: ResultSink
-    ) -> None:
+    def __init__(self, engine: SessionEngine, record: SessionRecord, backend: Backend, sink: ResultSink) -> None:
         super().__init__()
         self.engine = engine
         self.record = record
         self.spid = record.spid
         self.sink = sink
-        self.backend = Backend(connection)
+        self.backend = backend
+        connection = backend.connection
         self.access = Access(connection)
         self.catalog = SessionCatalog(connection, engine.definitions)
         self.ddl = Ddl(connection, self.catalog, self.access)
@@ -290,7 +288,7 @@ class SqlSession(Identity):
         try:
             self.transactions.abandon()
         finally:
-            self.backend.close()
+            self.engine.give_back(self.backend, reusable=not self.interrupted)
             self.engine.registry.leave(self.record)
 
     # -- events of the transaction
