@@ -24,15 +24,16 @@ ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
 
 def query(interp: Interpreter, node: Simple) -> None:
     """SELECT, INSERT, UPDATE, DELETE, MERGE."""
+    second = node.tokens[1].word if len(node.tokens) > 1 else ""
     if node.first == "INSERT":
         index = _exec_source(node)
         if index:
             _insert_exec(interp, node, index)
             return
-        if node.tokens[1].word == "BULK":
+        if second == "BULK":
             interp.session.bulk.announce(interp, node)
             return
-    if node.first == "UPDATE" and node.tokens[1].word == "STATISTICS":
+    if node.first == "UPDATE" and second == "STATISTICS":
         interp.session.define(interp, node)
         return
     compiled = interp.compile(node.text)
