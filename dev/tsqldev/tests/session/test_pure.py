@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from tsqldev.errors import SqlError
+from tsqldev.interfaces import Column
 from tsqldev.session.bulk import copy_blocks
 from tsqldev.session.convert import NotDirect, assign
 from tsqldev.session.messages import format_message
@@ -117,4 +118,6 @@ def test_the_trace_hides_passwords(text: str) -> None:
 
 def test_copy_text_escapes_what_copy_reads() -> None:
     rows = [("a\tb\\c\nd\re", None, b"\x00\xff", Decimal("1.50"), 7, "")]
-    assert b"".join(copy_blocks(iter(rows))) == b"a\\tb\\\\c\\nd\\re\t\\N\t\\\\x00ff\t1.50\t7\t\n"
+    types = [nvarchar(20), INT, varbinary(2), decimal(5, 2), INT, varchar(1)]
+    columns = [Column(f"c{number}", type) for number, type in enumerate(types)]
+    assert b"".join(copy_blocks(iter(rows), columns)) == b"a\\tb\\\\c\\nd\\re\t\\N\t\\\\x00ff\t1.50\t7\t\n"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo
 from tsqldev.session import queries, scratch
-from tsqldev.session.backend import encode
 from tsqldev.session.lexer import PUNCT, near, split_commas
 from tsqldev.session.split import Simple
+from tsqldev.types import BINARY, CHARACTER
 
 if TYPE_CHECKING:
     from tsqldev.session.interp import Interpreter
@@ -21,6 +22,7 @@ _HINTS = frozenset(
     {"TABLOCK", "CHECK_CONSTRAINTS", "FIRE_TRIGGERS", "KEEP_NULLS", "KEEP_IDENTITY", "ROWS_PER_BATCH", "ORDER"}
     | {"KILOBYTES_PER_BATCH", "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS"}
 )
+_SPECIAL = re.compile("[\\\\\t\n\r\x00]")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -90,7 +92,7 @@ class BulkLoad:
             info = scratch.create_from_columns(interp, name, temporary)
             try:
                 loaded = session.backend.copy(
-                    f"COPY {info.relation} ({', '.join(info.physical)}) FROM STDIN", copy_blocks(rows)
+                    f"COPY {info.relation} ({', '.join(info.physical)}) FROM STDIN", copy_blocks(rows, columns)
                 )
                 if "KEEP_IDENTITY" in self._hints:
                     session.identity_insert = table.object_id
@@ -145,12 +147,13 @@ class BulkLoad:
         return bool(rows[0][0])
 
 
-def copy_blocks(rows: Iterator[Sequence[object]]) -> Iterator[bytes]:
+def copy_blocks(rows: Iterator[Sequence[object]], columns: Sequence[Column]) -> Iterator[bytes]:
     """Rows as blocks of PostgreSQL's COPY text format."""
+    writers = [_writer(column) for column in columns]
     pending: list[str] = []
     size = 0
     for row in rows:
-        line = "\t".join([_field(value) for value in row])
+        line = "\t".join(["\\N" if value is None else write(value) for write, value in zip(writers, row, strict=True)])
         pending.append(line)
         size += len(line)
         if size > _BLOCK:
@@ -169,16 +172,29 @@ def _block(lines: list[str]) -> bytes:
         raise unsupported("a lone surrogate in a Unicode string") from err
 
 
-def _field(value: object) -> str:
-    if value is None:
-        return "\\N"
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise unsupported("character U+0000 in a string")
-        return value.translate(_ESCAPES)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return "\\\\x" + bytes(value).hex()
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    data = encode(value)
-    return (data or b"").decode("ascii")
+def _writer(column: Column) -> Callable[[Any], str]:
+    """How a value of the column's type is written; values are held as `tsqldev.types` says."""
+    name = column.type.name
+    if name in CHARACTER:
+        return _text
+    if name in BINARY:
+        return _bytes
+    if name == "bit":
+        return _bit
+    return str
+
+
+def _text(value: str) -> str:
+    if _SPECIAL.search(value) is None:
+        return value
+    if "\x00" in value:
+        raise unsupported("character U+0000 in a string")
+    return value.translate(_ESCAPES)
+
+
+def _bytes(value: bytes) -> str:
+    return "\\\\x" + value.hex()
+
+
+def _bit(value: int) -> str:
+    return "1" if value else "0"

@@ -230,7 +230,7 @@ class SqlSession(Identity):
 
     def copy_rows(self, table: TableInfo, rows: Sequence[Sequence[object]]) -> int:
         text = f"COPY {table.relation} ({', '.join(table.physical)}) FROM STDIN"
-        return self.backend.copy(text, copy_blocks(iter(rows)))
+        return self.backend.copy(text, copy_blocks(iter(rows), table.columns))
 
     # -- reset, interruption, end
 
