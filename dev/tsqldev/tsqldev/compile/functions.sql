@@ -3,7 +3,8 @@
 CREATE SCHEMA IF NOT EXISTS sys;
 
 -- fail: raise a SQL Server error; the result type makes it usable where any value is expected.
-CREATE OR REPLACE FUNCTION sys.fail(number int, message text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+-- Volatile, although nothing changes: a constant call of an immutable one is evaluated when a generic plan is made.
+CREATE OR REPLACE FUNCTION sys.fail(number int, message text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   RAISE EXCEPTION USING ERRCODE = 'TS000', MESSAGE = message, DETAIL = number || ',16,1';
 END $$;

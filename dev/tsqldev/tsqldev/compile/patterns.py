@@ -45,7 +45,7 @@ def _literal(c: str) -> str:
 
 def _set(body: str, negated: bool) -> str:
     if not body:
-        return "[^\\s\\S]" if not negated else "."
+        return "(?!)" if not negated else "."
     parts: list[str] = []
     i = 0
     while i < len(body):

@@ -11,7 +11,7 @@ from tsqldev.compile.expressions import Expressions
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.typenames import type_from_name
-from tsqldev.compile.unit import Unit
+from tsqldev.compile.unit import Unit, is_base
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo, ViewInfo
 from tsqldev.types import BIGINT, BIN2_COLLATION, BIT, INT, MAX, SMALLINT, TINYINT, SqlType, nvarchar
@@ -128,7 +128,7 @@ class Sources:
         schema = "" if source.alias else info.schema
         database = "" if source.alias else info.database
         if isinstance(info, ViewInfo):
-            relation = unit.view(info, line)
+            relation = unit.view(info, line, source.hints)
             columns = relation.columns
             sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
             self.bind(Bound(source.alias or info.name, schema, database, columns, sql, info.object_id), line)
@@ -136,12 +136,11 @@ class Sources:
         name = source.alias or (source.parts[-1] if source.parts[-1][0] in "@#" else info.name)
         sql = [f"{alias}.{physical}" for physical in info.physical]
         self.bind(Bound(name, schema, database, info.columns, sql, info.object_id), line)
-        return self._locked(info, source.hints, alias, outer)
+        return self._locked(info, source.hints | unit.hints, alias, outer)
 
     def _locked(self, info: TableInfo, hints: frozenset[str], alias: str, outer: bool) -> str:
         relation = self.unit.relation_of(info)
-        base = not info.system and info.object_id > 0 and bool(info.database)
-        if not base:
+        if not is_base(info):
             return f"{relation} AS {alias}"
         if "TABLOCKX" in hints:
             self.unit.shared.before.append(

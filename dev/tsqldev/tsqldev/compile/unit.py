@@ -36,6 +36,11 @@ class Shared:
     depth: int = 0
 
 
+def is_base(info: TableInfo) -> bool:
+    """Whether this is a table of a database: no system view, no temporary table, no table variable."""
+    return not info.system and info.object_id > 0 and bool(info.database) and info.name[:1] not in ("#", "@")
+
+
 @lru_cache(maxsize=512)
 def parse_query(text: str) -> t.Query:
     parser = Parser(text)
@@ -52,6 +57,7 @@ class Unit:
         text: str,
         shared: Shared | None = None,
         owner: int | None = None,
+        hints: frozenset[str] = frozenset(),
     ) -> None:
         self.catalog = catalog
         self.context = context
@@ -59,6 +65,8 @@ class Unit:
         self.shared = shared or Shared({}, {}, [])
         # Rights on what the owner of the view around has too are not asked for (ownership chaining).
         self.owner = owner
+        # Table hints on the view around hold for the tables in it.
+        self.hints = hints
         # Variables that stand for a value inside the statement, not for a parameter.
         self.replaced: dict[str, str] = {}
         self.ctes: dict[str, tuple[str, list[Column]]] = {}
@@ -140,7 +148,7 @@ class Unit:
         return found
 
     def use(self, permission: str, info: TableInfo | ViewInfo) -> None:
-        if isinstance(info, TableInfo) and (info.system or info.object_id <= 0 or not info.database):
+        if isinstance(info, TableInfo) and not is_base(info):
             return
         if self.owner is not None and info.owner_id == self.owner:
             return
@@ -162,7 +170,7 @@ class Unit:
             return f"(SELECT * FROM {info.relation} WHERE _db = {info.database_id} OR _db IS NULL)"
         return info.relation
 
-    def view(self, info: ViewInfo, line: int) -> Relation:
+    def view(self, info: ViewInfo, line: int, hints: frozenset[str] = frozenset()) -> Relation:
         """The query of a view, compiled as its own text in its own database."""
         from tsqldev.compile.queries import Queries
 
@@ -175,7 +183,7 @@ class Unit:
         context = replace(
             self.context, database=info.database, default_schema=info.schema, variables={}, local_tables={}, rowcount=0
         )
-        inner = Unit(self.catalog, context, info.select, self.shared, info.owner_id)
+        inner = Unit(self.catalog, context, info.select, self.shared, info.owner_id, self.hints | hints)
         self.shared.depth += 1
         try:
             relation = Queries(inner).query(parse_query(info.select), None)
