@@ -18,6 +18,12 @@ create function meta.bump() returns void language plpgsql as $$
 declare mine bigint;
 begin
     insert into meta.version default values returning id into mine;
+    -- Without statistics the joins of catalog views are planned for empty tables. Does not wait for another who does it.
+    if mine % 16 = 0 then
+        analyze (skip_locked) meta.objects, meta.columns, meta.indexes, meta.index_columns, meta.key_constraints,
+            meta.check_constraints, meta.default_constraints, meta.foreign_keys, meta.foreign_key_columns, meta.modules,
+            meta.triggers, meta.schemas, meta.principals, meta.permissions;
+    end if;
     if mine % 64 = 0 and current_setting('transaction_isolation') = 'read committed' then
         delete from meta.version
         where id in (select id from meta.version where id < mine - 64 for update skip locked);
