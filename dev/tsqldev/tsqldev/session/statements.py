@@ -289,7 +289,7 @@ def ddl(interp: Interpreter, node: Simple) -> None:
 
 
 def _is_temp(items: list[Token], at: int) -> bool:
-    return _after_name(items, at) > at and items[_after_name(items, at) - 1].name.startswith("#")
+    return at < len(items) and items[_after_name(items, at) - 1].name.startswith("#")
 
 
 def _after_name(items: list[Token], at: int) -> int:
@@ -304,6 +304,8 @@ def _drop_temp(interp: Interpreter, node: Simple) -> None:
     if tolerant:
         items = items[2:]
     for part in split_commas(items):
+        if not part:
+            raise near(node.tokens[-1])
         name = part[-1].name
         with interp.session.transactions.statement(compound=False):
             dropped = scratch.drop_temp(interp.session, name)
