@@ -25,7 +25,7 @@ __all__ = ["Compiler", "functions_sql", "rewrite_check"]
 
 _CACHE_SIZE = 2000
 # Shared by all sessions: what a text means depends on its key alone. OrderedDict operations are atomic enough here.
-_cache: OrderedDict[tuple[object, ...], tuple[Compiled, object]] = OrderedDict()
+_cache: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
 
 
 class Compiler:
@@ -90,10 +90,9 @@ class Compiler:
         whole = (*key, self.catalog.version, *self.context.signature())
         found = _cache.get(whole)
         if found is not None:
-            return found[0]
+            return found
         compiled = compile()
-        # The local tables are kept, so that the id() in the key cannot come to mean another table.
-        _cache[whole] = (compiled, tuple(self.context.local_tables.values()))
+        _cache[whole] = compiled
         if len(_cache) > _CACHE_SIZE:
             try:
                 _cache.popitem(last=False)

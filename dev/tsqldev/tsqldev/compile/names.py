@@ -89,7 +89,7 @@ class CompileContext:
             self.database_id,
             self.default_schema,
             tuple(self.variables.items()),
-            tuple((name, id(table)) for name, table in self.local_tables.items()),
+            tuple(self.local_tables.items()),
             self.isolation,
             self.identity_insert,
             self.quoted_identifier,
