@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 SCHEMA = "dpone.clickhouse-gate-observation.v1"
 USER_EXISTS = 493
 UNKNOWN_USER = 192
+#: Read-only access storage, and no storage to insert into.
+NO_USER_MANAGEMENT = (495, 514)
 _EXPIRED = "'2000-01-01 00:00:00'"
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/clickhouse_gate.sql")
 
@@ -365,6 +367,13 @@ def _expected(err: Exception) -> int:
     code = getattr(err, "code", None)
     if code in (USER_EXISTS, UNKNOWN_USER, 394):
         return int(code)
+    if code in NO_USER_MANAGEMENT:
+        raise ConfigurationError(
+            "clickhouse_user_management",
+            happened="this ClickHouse server cannot store users: its access storage is read-only.",
+            not_done="no user was created or changed.",
+            check="user_directories in the server's configuration: a local_directory or replicated storage is needed.",
+        ) from err
     raise ConfigurationError(
         "clickhouse_refused",
         happened=f"ClickHouse refused an access statement: {err}",

@@ -163,19 +163,20 @@ class World:
         )
 
 
-@pytest.fixture
-def world(clickhouse_endpoint: Endpoint) -> Iterator[World]:
+def open_world(endpoint: Endpoint, database: str, ledger: MemoryLedger | None = None) -> World:
+    """The accounts of a server and one Atomic database in it, made if it is not there."""
     access = ClickHouseDsn(
-        host=clickhouse_endpoint.host,
-        port=clickhouse_endpoint.port,
-        user=clickhouse_endpoint.admin_user,
-        password=Secret(clickhouse_endpoint.admin_password),
+        host=endpoint.host, port=endpoint.port, user=endpoint.admin_user, password=Secret(endpoint.admin_password)
     )
-    observer = access.for_user(clickhouse_endpoint.observer_user, Secret(clickhouse_endpoint.observer_password))
-    database = f"t_{secrets.token_hex(6)}"
+    observer = access.for_user(endpoint.observer_user, Secret(endpoint.observer_password))
     with closing(connect(access)) as client:
         service_id = str(client.command("SELECT toString(serverUUID())"))
-        client.command(f"CREATE DATABASE {database} ENGINE = Atomic")
-    yield World(clickhouse_endpoint, access, observer, service_id, database)
-    with closing(connect(access)) as client:
-        client.command(f"DROP DATABASE {database} SYNC")
+        client.command(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic")
+    return World(endpoint, access, observer, service_id, database, ledger or MemoryLedger())
+
+
+@pytest.fixture
+def world(clickhouse_endpoint: Endpoint) -> Iterator[World]:
+    made = open_world(clickhouse_endpoint, f"t_{secrets.token_hex(6)}")
+    yield made
+    made.do(f"DROP DATABASE {made.database} SYNC")

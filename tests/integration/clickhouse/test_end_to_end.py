@@ -1,7 +1,10 @@
-"""A guarded attempt from SQL Server to ClickHouse with a real ledger: done, killed in the middle, retried, refused."""
+"""A guarded attempt from SQL Server to ClickHouse with a real ledger: done, killed in the middle, retried,
+refused.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -29,6 +32,7 @@ from tests.integration.clickhouse.conftest import World
 from tests.support import ledger_records as make
 from tests.support.live_ledger import LiveLedger, control_dsn, open_ledger
 
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = 3000
 SOURCE = """
 CREATE TABLE dbo.flights (
@@ -149,6 +153,37 @@ def _row(number: int) -> str:
     )
 
 
+WORKER = """
+import json, sys, time
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
+from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.routes import arrow_stream, mssql_source
+from tests.integration.clickhouse import conftest, test_end_to_end as end
+from tests.support import ledger_records as make
+from tests.support.live_ledger import LiveLedger, connecting, control_dsn
+
+given = json.load(sys.stdin)
+source, control = (control_dsn(*given["sql"], database) for database in given["databases"])
+host, port = given["clickhouse"]
+access = ClickHouseDsn(host=host, port=port, user=given["access"][0], password=Secret(given["access"][1]))
+observer = access.for_user(given["observer"][0], Secret(given["observer"][1]))
+world = conftest.World(None, access, observer, *given["world"])
+ledger = LiveLedger(dsn=control, connect=connecting(control), settings=LedgerSettings(service_id=make.SERVICE))
+stage = end.Stage(world, ledger, source, ledger.activations.read(given["activation_id"]), None)
+mssql_source.BATCH_ROWS = 1000
+sent = arrow_stream.ArrowStream._sent
+
+def slowly(self, outbox):
+    sent(self, outbox)
+    print("batch", flush=True)
+    time.sleep(3600)
+
+arrow_stream.ArrowStream._sent = slowly
+stage.attempt(end.where(given["run_id"], 1)).run()
+"""
+
+
 def where(run_id: str, try_number: int = 1) -> Coordinates:
     return make.coordinates(run_id, task_id="publish.work", try_number=try_number)
 
@@ -182,54 +217,28 @@ def test_a_value_that_would_change_ends_as_failed_with_the_target_untouched(stag
     assert operation.state == "FAILED" and stage.target_rows() == []
 
 
-def _slow_worker(stage: Stage, tmp_path: Path, run_id: str) -> subprocess.Popen[bytes]:
-    """The first try in a process of its own, whose INSERT stops after its first batch."""
-    secrets = {
-        "SOURCE": f"{stage.source.database}\n{stage.source.password.reveal()}",
-        "CONTROL": stage.ledger.dsn.database,
-        "ACCESS": f"{stage.world.access.user}\n{stage.world.access.password.reveal()}",
-        "OBSERVER": f"{stage.world.observer.user}\n{stage.world.observer.password.reveal()}",
+def _slow_worker(stage: Stage, tmp_path: Path, run_id: str) -> subprocess.Popen[bytes]: """The first try in a
+process of its own, whose INSERT stops after its first batch. It reads its secrets from a pipe."""
+    given = {
+        "run_id": run_id,
+        "activation_id": stage.activation.activation_id,
+        "sql": [stage.source.host, stage.source.port, stage.source.user, stage.source.password.reveal()],
+        "databases": [stage.source.database, stage.ledger.dsn.database],
+        "clickhouse": [stage.world.access.host, stage.world.access.port],
+        "access": [stage.world.access.user, stage.world.access.password.reveal()],
+        "observer": [stage.world.observer.user, stage.world.observer.password.reveal()],
+        "world": [stage.world.service_id, stage.world.database],
     }
     script = tmp_path / "worker.py"
-    script.write_text(
-        f"""
-import time
-from airflow_provider_dpone.attempts import GuardedAttempt
-from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
-from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
-from airflow_provider_dpone.ledger import LedgerSettings
-from airflow_provider_dpone.routes import arrow_stream, mssql_source
-from tests.integration.clickhouse import conftest, test_end_to_end as end
-from tests.support import ledger_records as make
-from tests.support.live_ledger import LiveLedger, connecting, control_dsn
-
-given = {secrets!r}
-database, password = given["SOURCE"].split("\\n")
-source = control_dsn({stage.source.host!r}, {stage.source.port}, {stage.source.user!r}, password, database)
-control = control_dsn({stage.source.host!r}, {stage.source.port}, {stage.source.user!r}, password, given["CONTROL"])
-user, secret = given["ACCESS"].split("\\n")
-access = ClickHouseDsn(host={stage.world.access.host!r}, port={stage.world.access.port}, user=user, password=Secret(secret))
-observer = access.for_user(given["OBSERVER"].split("\\n")[0], Secret(given["OBSERVER"].split("\\n")[1]))
-world = conftest.World(None, access, observer, {stage.world.service_id!r}, {stage.world.database!r})
-ledger = LiveLedger(dsn=control, connect=connecting(control), settings=LedgerSettings(service_id=make.SERVICE))
-activation = ledger.activations.read({stage.activation.activation_id!r})
-mssql_source.BATCH_ROWS = 1000
-sent = arrow_stream.ArrowStream._sent
-
-def slowly(self, outbox):
-    piece = sent(self, outbox)
-    print("batch", flush=True)
-    time.sleep(3600)
-    return piece
-
-arrow_stream.ArrowStream._sent = slowly
-stage = end.Stage(world, ledger, source, activation, None)
-stage.attempt(end.where({run_id!r}, 1)).run()
-"""
+    script.write_text(WORKER)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    worker = subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
-    return subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment)
+    assert worker.stdin is not None
+    worker.stdin.write(json.dumps(given).encode())
+    worker.stdin.close()
+    return worker
 
 
 def test_a_worker_killed_in_its_insert_is_closed_and_resolved_by_the_next_try(stage: Stage, tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import http.client
+import re
 import threading
 import time
 from base64 import b64encode
 from contextlib import closing
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
+from dpone_embedded.clickhouse import ClickHouseServer
 
 from airflow_provider_dpone.contracts.errors import (
     ConfigurationError,
@@ -24,6 +27,7 @@ from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.clickhouse_names import staging_table, staging_uuid
 from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential
 from tests.integration.clickhouse.conftest import World
+from tests.support.reply_dropper import ReplyDropper
 
 
 @pytest.fixture
@@ -224,3 +228,52 @@ def test_the_clear_password_is_in_no_statement_that_the_server_logs(world: World
         "AND position(query, 'query_log') = 0"
     )
     assert found == [(0,)]
+
+
+@pytest.mark.parametrize("needle", [b"CREATE USER `dpone_a_", b"GRANT INSERT"])
+def test_a_lost_reply_while_issuing_is_sent_once_and_resolved_by_logging_in(
+    world: World, staged: Operation, needle: bytes
+) -> None:
+    dropper = ReplyDropper(world.endpoint.host, world.endpoint.port, needle)
+    through = ClickHouseGate(
+        service_id=world.service_id,
+        access=replace(world.access, host="127.0.0.1", port=dropper.port),
+        observer=world.observer,
+    )
+    grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(staged.attempt_sha256))
+    credential = through.issue(staged, staged.principal("ingest"), grant)
+    dropper.close()
+    assert dropper.forwarded == 1
+    with closing(connect(world.access.for_user(credential.username, credential.secret))) as writer:
+        writer.command(f"INSERT INTO {staging(world, staged)} VALUES (1)")
+
+
+@pytest.mark.parametrize("needle", [b"CREATE USER IF NOT EXISTS", b"ALTER USER", b"REVOKE ALL", b"KILL QUERY"])
+def test_a_lost_reply_while_closing_is_sent_again_because_closing_is_idempotent(
+    world: World, staged: Operation, needle: bytes
+) -> None:
+    issue_ingest(world, staged)
+    dropper = ReplyDropper(world.endpoint.host, world.endpoint.port, needle, times=1)
+    through = ClickHouseGate(
+        service_id=world.service_id,
+        access=replace(world.access, host="127.0.0.1", port=dropper.port),
+        observer=world.observer,
+    )
+    document = through.close(staged, staged.principal("ingest"))
+    dropper.close()
+    assert dropper.forwarded == 2 and document["tombstone"] is True
+
+
+def test_a_server_without_user_management_gives_one_clear_message(
+    world: World, staged: Operation, clickhouse_server: ClickHouseServer
+) -> None:
+    # The engine behind the proxy is such a server: its only access storage is users.xml.
+    state = clickhouse_server.log_files[0].parent
+    port = int(re.findall(r"<http_port>(\d+)</http_port>", (state / "config.xml").read_text())[0])
+    bare = replace(world.access, port=port)
+    with closing(connect(bare)) as client:
+        service_id = str(client.command("SELECT toString(serverUUID())"))
+    gate = ClickHouseGate(service_id=service_id, access=bare, observer=replace(world.observer, port=port))
+    grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(staged.attempt_sha256))
+    with pytest.raises(ConfigurationError, match="clickhouse_user_management"):
+        gate.issue(staged, gate.new_principal("ingest"), grant)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from dpone_embedded.clickhouse import ClickHouseServer
 
 from airflow_provider_dpone.contracts.canonical import exact_sha256
-from airflow_provider_dpone.contracts.errors import OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import ControlUnavailable, OutcomeUnknown
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.proof import Authority
 from airflow_provider_dpone.contracts.snapshot import (
@@ -27,63 +28,23 @@ from airflow_provider_dpone.gates.interface import ClickHousePublishGrant
 from airflow_provider_dpone.routes import snapshot
 from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget
 from airflow_provider_dpone.routes.snapshot import TargetChanged
-from tests.integration.clickhouse.conftest import SUBJECT, World
-
-
-class ReplyDropper:
-    """A TCP proxy that passes requests on and, once told to, answers EXCHANGE by closing the connection."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._upstream = (host, port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = int(self._listener.getsockname()[1])
-        self.forwarded = 0
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(self._upstream) as upstream:
-            answers = threading.Thread(target=self._answers, args=(upstream, client), daemon=True)
-            self._dropping = False
-            answers.start()
-            while data := client.recv(65536):
-                if b"EXCHANGE TABLES" in data:
-                    self.forwarded += 1
-                    self._dropping = True
-                upstream.sendall(data)
-            upstream.shutdown(socket.SHUT_WR)
-            answers.join(5)
-
-    def _answers(self, upstream: socket.socket, client: socket.socket) -> None:
-        try:
-            while data := upstream.recv(65536):
-                if self._dropping:
-                    client.shutdown(socket.SHUT_RDWR)
-                    return
-                client.sendall(data)
-        except OSError:
-            return
-
-    def close(self) -> None:
-        self._listener.close()
+from tests.integration.clickhouse.conftest import SUBJECT, World, open_world
+from tests.support.reply_dropper import ReplyDropper
 
 
 @pytest.fixture
 def dropper(world: World) -> Iterator[ReplyDropper]:
-    proxy = ReplyDropper(world.endpoint.host, world.endpoint.port)
+    proxy = ReplyDropper(world.endpoint.host, world.endpoint.port, b"EXCHANGE TABLES")
     yield proxy
     proxy.close()
 
 
 @pytest.fixture
 def prepared(world: World) -> Operation:
+    return prepare(world)
+
+
+def prepare(world: World) -> Operation:
     """A target with the value 1, and a staging table of an attempt with the value 2."""
     operation = world.operation()
     world.do(f"CREATE TABLE {world.database}.target (a Int64) ENGINE = MergeTree ORDER BY a")
@@ -291,3 +252,41 @@ def test_readers_see_the_old_or_the_new_table_and_never_an_error(world: World, p
     for reader in readers:
         reader.join(20)
     assert not errors and seen == {1, 2}
+
+
+def test_a_server_killed_right_after_the_exchange_still_tells_what_happened(tmp_path: Path) -> None:
+    server = ClickHouseServer(tmp_path / "state")
+    world = open_world(server.start(), "kept")
+    try:
+        operation = prepare(world)
+        record = snapshot.intend(world.ledger, intent(world, operation))
+        snapshot.exchange(world.target(), publisher(world, operation), record)
+        server.kill()
+
+        again = open_world(server.start(), "kept", world.ledger)
+
+        assert again.service_id == world.service_id
+        decided = snapshot.decide(again.target(), again.ledger, again.context(again.settled(operation)))
+        assert decided is not None and decided.state == "PUBLISHED"
+        assert value(again) == 2
+    finally:
+        server.stop()
+
+
+def test_a_server_killed_before_the_exchange_has_published_nothing_and_keeps_its_users_closed(tmp_path: Path) -> None:
+    server = ClickHouseServer(tmp_path / "state")
+    world = open_world(server.start(), "kept")
+    try:
+        operation = prepare(world)
+        snapshot.intend(world.ledger, intent(world, operation))
+        credential = publisher(world, operation)
+        world.gate.close(operation, operation.principal("publish"))
+        server.kill()
+        again = open_world(server.start(), "kept", world.ledger)
+        with pytest.raises(ControlUnavailable):
+            connect(replace(credential, port=again.endpoint.port))
+        decided = snapshot.decide(again.target(), again.ledger, again.context(again.settled(operation)))
+        assert decided is not None and decided.state == "NOT_PUBLISHED"
+        assert value(again) == 1
+    finally:
+        server.stop()
