@@ -20,7 +20,7 @@ class Client:
     def sets(self, sql: str, *parameters: object) -> list[list[tuple[object, ...]]]:
         """All result sets of a batch. Raises the first error after everything was read."""
         cursor = self.connection.cursor()
-        cursor.execute(sql, parameters)
+        cursor.execute(sql, parameters or None)
         found = []
         while True:
             if cursor.description:

@@ -41,6 +41,11 @@ class ConnectionInfo(Protocol):
 class SessionEngine:
     """Implements `tsqldev.interfaces.Engine` over one PostgreSQL. `sa_password` becomes the password of `sa`."""
 
+    server_name: str
+    version_text: str
+    microsoft_version: int
+    connections: int
+
     def __init__(self, conninfo: ConnectionInfo, *, sa_password: str, trace: Path | None = None) -> None:
         self._conninfo = conninfo
         self.registry = Registry()

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 class SqlSession(Identity):
     """Implements `tsqldev.interfaces.Session`; everything but `attention` runs on the serving thread."""
 
+    engine: SessionEngine
+    spid: int
+    transactions: Transactions
+    rowcount: int
+    last_error: int
+
     def __init__(self, engine: SessionEngine, record: SessionRecord, backend: Backend, sink: ResultSink) -> None:
         super().__init__()
         self.engine = engine
