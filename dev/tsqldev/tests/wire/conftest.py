@@ -6,6 +6,8 @@ import pytest
 from tsqldev.pytest_plugin import TsqlServer
 from tsqldev.wire import TdsServer
 
+from .double import PASSWORD, Double
+
 
 @pytest.fixture
 def engine() -> Double:

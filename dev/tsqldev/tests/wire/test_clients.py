@@ -10,9 +10,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from double import TYPED, Double
-from rawclient import SQL_BATCH, RawClient, batch
 from tsqldev.pytest_plugin import DRIVERS, TsqlServer
+
+from .double import TYPED, Double
+from .rawclient import SQL_BATCH, RawClient, batch
 
 _DAY = dt.date(2021, 7, 30)
 EXPECTED: dict[str, Any] = {

@@ -6,8 +6,10 @@ import random
 import socket
 
 import pytest
-from double import Double
-from rawclient import (
+from tsqldev.pytest_plugin import TsqlServer
+
+from .double import Double
+from .rawclient import (
     BULK_LOAD,
     HEADERS,
     LOGIN7,
@@ -20,7 +22,6 @@ from rawclient import (
     login7,
     prelogin,
 )
-from tsqldev.pytest_plugin import TsqlServer
 
 _COLUMN = b"\x81\x01\x00" + bytes(4) + b"\x01\x00" + b"\xe7\xff\xff\x09\x04\xd0\x00\x34" + b"\x01a\x00"
 SEEDS: list[tuple[int, bytes]] = [

@@ -7,15 +7,16 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from double import DAY, Double
 from hypothesis import given
 from hypothesis import strategies as st
-from rawclient import ATTENTION, BULK_LOAD, LOGIN7, PRELOGIN, SQL_BATCH, RawClient, batch, login7, prelogin
 from tsqldev.pytest_plugin import TsqlServer
 from tsqldev.types import MAX, SqlType, nvarchar, varbinary, varchar
 from tsqldev.wire.collations import collation_bytes
 from tsqldev.wire.decode import read_type
 from tsqldev.wire.encode import row_encoder, wire_type
+
+from .double import DAY, Double
+from .rawclient import ATTENTION, BULK_LOAD, LOGIN7, PRELOGIN, SQL_BATCH, RawClient, batch, login7, prelogin
 
 _LATIN = bytes.fromhex("0904d00034")
 
