@@ -40,27 +40,29 @@ class TaskAttempts:
 
     def close(self) -> list[str]:
         """Close the gates of every attempt that is not settled. Irreversible."""
-        return [self._close(operation, settlement) for operation, settlement in self._settlements(self.unsettled())]
+        closed = []
+        for operation, settlement in self._settlements(self.unsettled()):
+            settlement.close()
+            _log.info("attempt %s (try %s) is closed", operation.digest_prefix, operation.coordinates.try_number)
+            closed.append(operation.attempt_sha256)
+        return closed
 
     def prove_quiescence(self) -> list[str]:
-        """Prove it for every attempt that is not settled; raises NotQuiescent for the first that is still seen."""
+        """Prove it for every attempt that is not settled; raises NotQuiescent for the first that is still seen.
+
+        A gate that is still open is closed first.
+        """
         proven = []
         for operation, settlement in self._settlements(self.unsettled()):
-            self._close(operation, settlement)
             settlement.prove_quiescence()
             _log.info("attempt %s is quiescent", operation.digest_prefix)
             proven.append(operation.attempt_sha256)
         return proven
 
     def finalize(self) -> Operation:
-        """Settle every attempt, and answer the newest. Raises unless that one SUCCEEDED."""
+        """Settle every attempt, with the steps that it still lacks, and answer the newest. Raises unless it SUCCEEDED."""
         from airflow_provider_dpone.attempts import require_succeeded
 
-        for operation, settlement in self._settlements(self.unsettled()):
-            self._close(operation, settlement)
-            settlement.prove_quiescence()
-            settled = settlement.finalize()
-            _log.info("attempt %s is %s", operation.digest_prefix, settled.state)
         operations = self.operations()
         if not operations:
             raise AttemptFailed(
@@ -69,12 +71,13 @@ class TaskAttempts:
                 not_done="nothing was written by this task instance.",
                 check="the log of the work task: it says why admission was refused.",
             )
-        return require_succeeded(operations[-1])
-
-    def _close(self, operation: Operation, settlement: Settlement) -> str:
-        settlement.close()
-        _log.info("attempt %s (try %s) is closed", operation.digest_prefix, operation.coordinates.try_number)
-        return operation.attempt_sha256
+        newest = operations[-1]
+        for operation, settlement in self._settlements(each for each in operations if not each.settled):
+            settled = settlement.settle()
+            _log.info("attempt %s is %s", operation.digest_prefix, settled.state)
+            if operation is newest:
+                newest = settled
+        return require_succeeded(newest)
 
     def _settlements(self, operations: Iterable[Operation]) -> Iterable[tuple[Operation, Settlement]]:
         from airflow_provider_dpone.composition.services import resume_attempt
