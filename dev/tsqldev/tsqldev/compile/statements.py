@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tsqldev.compile import tree as t
-from tsqldev.compile.parser import _COMPOUND, Parser
+from tsqldev.compile.parser import Parser
+from tsqldev.compile.words import COMPOUND_ASSIGNMENTS
 from tsqldev.errors import SqlError, unsupported
 
 
@@ -117,7 +118,7 @@ class StatementParser(Parser):
                 else:
                     self.i += 1
                     value = self.expression()
-                    if op.value in _COMPOUND:
+                    if op.value in COMPOUND_ASSIGNMENTS:
                         value = t.Binary(op.value[0], t.Variable(variable, pos=op.pos), value, pos=op.pos)
                     elif op.value != "=":
                         self.fail(op)
@@ -126,7 +127,7 @@ class StatementParser(Parser):
                 op = self.token
                 if self.at("("):
                     raise unsupported("UPDATE with .WRITE or a method")
-                if op.value != "=" and op.value not in _COMPOUND:
+                if op.value != "=" and op.value not in COMPOUND_ASSIGNMENTS:
                     self.fail()
                 self.i += 1
                 value = self.expression()
@@ -142,7 +143,7 @@ class StatementParser(Parser):
             after = self.tokens[i + 1]
             if after.kind != "op":
                 return False
-            if after.value == "=" or after.value in _COMPOUND:
+            if after.value == "=" or after.value in COMPOUND_ASSIGNMENTS:
                 return True
             if after.value != ".":
                 return False
