@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_dpone.contracts import canonical
@@ -16,6 +17,7 @@ from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import admission, completion, documents, history
 from airflow_provider_dpone.ledger.reading import (
     instance_sha256,
+    read_newest,
     read_operation,
     read_operations,
 )
@@ -78,10 +80,10 @@ class AttemptStore:
         return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_unresolved", [])))
 
     def recent(self, limit: int = 200) -> tuple[Operation, ...]:
-        """The operations that were admitted last, at most ``limit``."""
+        """The operations that were admitted last, the newest first, at most ``limit``."""
         if type(limit) is not int or not 1 <= limit <= 10_000:
             raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
-        return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_recent", [limit])))
+        return self._ledger.read(lambda transaction: read_newest(transaction, ("operations_recent", [limit])))
 
     def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:
         """Unresolved operations of any family on these guards. A dry look: only admission decides."""
@@ -99,20 +101,22 @@ class AttemptStore:
     def put_evidence(self, attempt: Attempt | str, kind: str, document: Mapping[str, object]) -> str:
         """Store an evidence document and return its digest. The same content of the same kind is stored once."""
         key = operation_key(attempt)
-        documents.require_kind(kind)
-        data = documents.encode(document)
-        sha256 = canonical.sha256_text(data)
-
-        def present(transaction: ControlTransaction) -> str | None:
-            rows, _ = transaction.run(("evidence_rows", [key]))
-            return sha256 if any(row[:3] == (kind, sha256, data) for row in rows) else None
+        given = _EvidenceRow.of(kind, document)
 
         def work(transaction: ControlTransaction) -> str | None:
-            _require_operation(transaction, key)
-            transaction.run(("insert_evidence", [key, kind, sha256, data]))
+            rows, _, operation = transaction.run(("evidence_rows", [key]))
+            if not operation:
+                raise _absent(key)
+            if given in _evidence_rows(rows):
+                return given.sha256
+            transaction.run(("declare_evidence", [key]), ("insert_evidence", [given.kind, given.sha256, given.data]))
             return None
 
-        return self._ledger.mutate("put_evidence", work, present)
+        def readback(transaction: ControlTransaction) -> str | None:
+            rows, _, _ = transaction.run(("evidence_rows", [key]))
+            return given.sha256 if given in _evidence_rows(rows) else None
+
+        return self._ledger.mutate("put_evidence", work, readback)
 
     def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The newest evidence document of a kind."""
@@ -124,7 +128,7 @@ class AttemptStore:
         key = operation_key(attempt)
 
         def query(transaction: ControlTransaction) -> tuple[Evidence, ...]:
-            rows, _ = transaction.run(("evidence_rows", [key]))
+            rows, _, _ = transaction.run(("evidence_rows", [key]))
             return tuple(
                 Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
                 for kind, sha256, data, order in rows
@@ -132,20 +136,31 @@ class AttemptStore:
 
         return self._ledger.read(query)
 
-    def put_proof(self, attempt: Attempt | str, proof: AttemptProof) -> str:
+    def put_proof(
+        self,
+        attempt: Attempt | str,
+        proof: AttemptProof,
+        *,
+        evidence: Sequence[tuple[str, Mapping[str, object]]] = (),
+    ) -> str:
         """Store a proof and return the digest of the one that is kept, which may be an earlier one that says the same.
 
-        The evidence that it names has to be stored before; QUIESCENCE needs CLOSED_GATES, and OUTCOME needs both.
+        The evidence that it names is stored already, or is among the (kind, document) pairs that are stored with it in
+        the same transaction. QUIESCENCE needs CLOSED_GATES, and OUTCOME needs both.
         """
         key = operation_key(attempt)
+        given = [_EvidenceRow.of(kind, document) for kind, document in evidence]
 
         def work(transaction: ControlTransaction) -> str | None:
             operation = _require_operation(transaction, key)
-            [evidence] = transaction.run(("evidence_digests", [key]))
-            kept = completion.kept_proof(operation, proof, {sha256 for (sha256,) in evidence})
+            [stored] = transaction.run(("evidence_digests", [key]))
+            known = {sha256 for (sha256,) in stored} | {row.sha256 for row in given}
+            kept = completion.kept_proof(operation, proof, known)
             if kept is not None:
                 return kept
-            transaction.run(("insert_proof", [key, proof.kind, proof.sha256, proof.document()]))
+            parts: list[Part] = [("declare_evidence", [key])]
+            parts += [("insert_evidence", [row.kind, row.sha256, row.data]) for row in given]
+            transaction.run(*parts, ("insert_proof", [key, proof.kind, proof.sha256, proof.document()]))
             return None
 
         def readback(transaction: ControlTransaction) -> str | None:
@@ -204,11 +219,33 @@ class AttemptStore:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class _EvidenceRow:
+    """One evidence document as it is stored."""
+
+    kind: str
+    sha256: str
+    data: bytes
+
+    @classmethod
+    def of(cls, kind: str, document: Mapping[str, object]) -> _EvidenceRow:
+        data = documents.encode(document)
+        return cls(documents.require_kind(kind), canonical.sha256_text(data), data)
+
+
+def _evidence_rows(rows: Sequence[tuple[Any, ...]]) -> list[_EvidenceRow]:
+    return [_EvidenceRow(kind, sha256, data) for kind, sha256, data, _ in rows]
+
+
 def _require_operation(transaction: ControlTransaction, key: str) -> Operation:
     operation = read_operation(transaction, key)
     if operation is None:
-        raise AdmissionRefused("operation_absent", happened=f"the ledger has no execution operation {key}.")
+        raise _absent(key)
     return operation
+
+
+def _absent(key: str) -> AdmissionRefused:
+    return AdmissionRefused("operation_absent", happened=f"the ledger has no execution operation {key}.")
 
 
 def _admission_parts(

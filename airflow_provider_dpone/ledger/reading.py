@@ -42,18 +42,26 @@ def read_operation(transaction: ControlTransaction, key: str) -> Operation | Non
 
 def read_operations(transaction: ControlTransaction, selection: Part) -> tuple[Operation, ...]:
     """The operations that a selection of operations.sql answers, by task instance and try."""
-    return operations_from(transaction.run(selection))
+    found = [operation for operation, _ in _operations(transaction.run(selection))]
+    return tuple(sorted(found, key=lambda each: (each.coordinates.instance, each.coordinates.try_number)))
 
 
-def operations_from(results: Sequence[Rows]) -> tuple[Operation, ...]:
-    """Rebuild from the six result sets of ``operation_rows``."""
+def read_newest(transaction: ControlTransaction, selection: Part) -> tuple[Operation, ...]:
+    """The same, the one that was admitted last first."""
+    found = _operations(transaction.run(selection))
+    return tuple(each for each, _ in sorted(found, key=lambda pair: (pair[1], pair[0].attempt_sha256), reverse=True))
+
+
+def _operations(results: Sequence[Rows]) -> list[tuple[Operation, str]]:
+    """Rebuild from the six result sets of ``operation_rows``, each with its time of admission as text."""
     heads, *details = results
     scope, coordinates, principals, proofs, gates = (_by_operation(rows) for rows in details)
-    operations = [
-        _operation(head, scope[head[0]], coordinates[head[0]], principals[head[0]], proofs[head[0]], gates[head[0]])
-        for head in heads
-    ]
-    return tuple(sorted(operations, key=lambda found: (found.coordinates.instance, found.coordinates.try_number)))
+    found = []
+    for head in heads:
+        key = head[0]
+        operation = _operation(head, scope[key], coordinates[key], principals[key], proofs[key], gates[key])
+        found.append((operation, str(coordinates[key][0][10])))
+    return found
 
 
 def _by_operation(rows: Rows) -> Mapping[str, list[Row]]:

@@ -1,12 +1,13 @@
 -- Evidence, proofs and the end of an operation.
 
 -- name: evidence_rows
--- Every evidence document of one operation in the order it was recorded, and the originals of its SQL Server gate.
+-- Every evidence document of one operation in the order it was recorded, the originals of its SQL Server gate, and its state.
 DECLARE @operation varchar(71) = ?;
 SELECT e.[evidence_kind], e.[evidence_sha256], e.[evidence_document], e.[recorded_order]
 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation ORDER BY e.[recorded_order];
 SELECT m.[evidence_kind], m.[evidence_sha256], m.[evidence_document]
 FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation ORDER BY m.[evidence_kind];
+SELECT p.[state] FROM {{control}}.[composition_operations] AS p WHERE p.[operation_key] = @operation AND p.[operation_family] = 'execution';
 
 -- name: evidence_digests
 -- The digests of all evidence that is stored for one operation.
@@ -15,19 +16,19 @@ SELECT e.[evidence_sha256] FROM {{extension}}.[evidence] AS e WHERE e.[operation
 UNION
 SELECT m.[evidence_sha256] FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation;
 
--- name: insert_evidence
--- One evidence document, next in order, unless the same content of the same kind is there.
+-- name: declare_evidence
+-- The operation whose evidence insert_evidence stores. Stands first in its batch.
 DECLARE @operation varchar(71) = ?;
-DECLARE @kind varchar(64) = ?;
-DECLARE @digest varchar(71) = ?;
-DECLARE @document varbinary(max) = ?;
-DECLARE @order int;
-IF NOT EXISTS (SELECT 1 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation AND e.[evidence_kind] = @kind AND e.[evidence_sha256] = @digest)
-BEGIN
-    SET @order = (SELECT COUNT(*) + 1 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation);
-    INSERT INTO {{extension}}.[evidence] ([operation_key], [recorded_order], [evidence_kind], [evidence_sha256], [evidence_document], [recorded_at])
-    VALUES (@operation, @order, @kind, @digest, @document, SYSUTCDATETIME());
-END;
+DECLARE @evidence TABLE ([evidence_kind] varchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL, [evidence_sha256] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL, [evidence_document] varbinary(max) NOT NULL);
+
+-- name: insert_evidence
+-- One evidence document of @operation, next in order, unless the same content of the same kind is there.
+DELETE FROM @evidence;
+INSERT INTO @evidence ([evidence_kind], [evidence_sha256], [evidence_document]) VALUES (?, ?, ?);
+INSERT INTO {{extension}}.[evidence] ([operation_key], [recorded_order], [evidence_kind], [evidence_sha256], [evidence_document], [recorded_at])
+SELECT @operation, (SELECT COUNT(*) + 1 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation), g.[evidence_kind], g.[evidence_sha256], g.[evidence_document], SYSUTCDATETIME()
+FROM @evidence AS g
+WHERE NOT EXISTS (SELECT 1 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation AND e.[evidence_kind] = g.[evidence_kind] AND e.[evidence_sha256] = g.[evidence_sha256]);
 
 -- name: insert_proof
 -- One proof of an execution operation.

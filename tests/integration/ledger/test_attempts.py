@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import (
     AdmissionRefused,
     ConfigurationError,
@@ -21,6 +22,7 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import new_mssql_principal
+from airflow_provider_dpone.contracts.proof import proof_for
 from airflow_provider_dpone.ledger import AttemptStore
 from tests.support import ledger_records as make
 from tests.support.live_ledger import LiveLedger, nothing
@@ -255,6 +257,31 @@ def test_evidence_is_kept_in_order_and_once(ledger: LiveLedger) -> None:
     assert history[0].document == {"schema": "x", "n": 1, "text": "日本 \\ \u2028"}
     assert store.evidence(operation.attempt, "admission") == {"schema": "x", "n": 2}
     assert store.evidence(operation.attempt, "other") is None
+
+
+def test_a_proof_and_its_evidence_are_stored_together_or_not_at_all(ledger: LiveLedger) -> None:
+    operation = ledger.admit(ledger.active())
+    document = {"schema": "x", "n": 1}
+    sha256 = canonical.exact_sha256(document)
+    closed = proof_for(operation.attempt, operation.principals, "CLOSED_GATES", sha256)
+    early = proof_for(operation.attempt, operation.principals, "OUTCOME", sha256, "FAILED")
+
+    with pytest.raises(AdmissionRefused):
+        ledger.attempts.put_proof(operation.attempt, early, evidence=[("outcome", document)])
+    assert ledger.attempts.evidence_history(operation.attempt) == ()
+
+    kept = ledger.attempts.put_proof(
+        operation.attempt, closed, evidence=[("closed", document), ("seen", {"schema": "y"}), ("closed", document)]
+    )
+    assert kept == closed.sha256
+    history = ledger.attempts.evidence_history(operation.attempt)
+    assert [(each.kind, each.order) for each in history] == [("closed", 1), ("seen", 2)]
+
+
+def test_the_newest_operations_come_first(ledger: LiveLedger) -> None:
+    activation = ledger.active(3)
+    admitted = [ledger.admit(activation, f"w{number:03}") for number in range(3)]
+    assert list(ledger.attempts.recent(3)) == admitted[::-1]
 
 
 def test_large_evidence_is_kept_and_too_large_evidence_is_refused(ledger: LiveLedger) -> None:
