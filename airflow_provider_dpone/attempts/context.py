@@ -21,6 +21,18 @@ Gates = Mapping[str, WriterGate]
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
+class AttemptLog(logging.LoggerAdapter[logging.Logger]):
+    """Puts the attempt in front of every line."""
+
+    def __init__(self, logger: Log, attempt_sha256: str) -> None:
+        base = logger.logger if isinstance(logger, logging.LoggerAdapter) else logger
+        super().__init__(base, {"attempt": attempt_sha256})
+        self._prefix = f"[attempt {attempt_sha256.removeprefix('sha256:')[:12]}] "
+
+    def process(self, msg: object, kwargs: object) -> tuple[object, object]:  # type: ignore[override]  # passes both through
+        return f"{self._prefix}{msg}", kwargs
+
+
 def gate_of(gates: Gates, principal: Principal) -> WriterGate:
     """The gate of a principal's engine and service. A principal of another service is not ours to touch."""
     gate = gates.get(principal.connector)

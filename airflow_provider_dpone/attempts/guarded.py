@@ -9,7 +9,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from airflow_provider_dpone.attempts.context import Cancellation, Gates, Log, ObservationContext, WorkContext
+from airflow_provider_dpone.attempts.context import (
+    AttemptLog,
+    Cancellation,
+    Gates,
+    Log,
+    ObservationContext,
+    WorkContext,
+)
 from airflow_provider_dpone.attempts.ports import AttemptLedger
 from airflow_provider_dpone.attempts.settlement import Settlement, require_succeeded
 from airflow_provider_dpone.contracts.attempt import Attempt
@@ -31,18 +38,6 @@ class AttemptResult:
 
     operation: Operation
     report: RouteReport | None
-
-
-class AttemptLog(logging.LoggerAdapter[logging.Logger]):
-    """Puts the attempt in front of every line."""
-
-    def __init__(self, logger: Log, attempt_sha256: str) -> None:
-        base = logger.logger if isinstance(logger, logging.LoggerAdapter) else logger
-        super().__init__(base, {"attempt": attempt_sha256})
-        self._prefix = f"[attempt {attempt_sha256.removeprefix('sha256:')[:12]}] "
-
-    def process(self, msg: object, kwargs: object) -> tuple[object, object]:  # type: ignore[override]  # passes both through
-        return f"{self._prefix}{msg}", kwargs
 
 
 class GuardedAttempt:
@@ -177,7 +172,7 @@ class GuardedAttempt:
             route=self._route,
             gates=self._gates,
             ledger=self._ledger,
-            log=AttemptLog(self.log, operation.attempt_sha256),
+            log=self.log,
             quiescence_seconds=self._quiescence_seconds,
         )
 

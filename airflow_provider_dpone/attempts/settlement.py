@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_dpone.attempts.context import Gates, Log, ObservationContext, gate_of, wait_quiescent
+from airflow_provider_dpone.attempts.context import AttemptLog, Gates, Log, ObservationContext, gate_of, wait_quiescent
 from airflow_provider_dpone.attempts.ports import AttemptLedger
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import (
@@ -52,7 +52,7 @@ class Settlement:
         self._route = route
         self._gates = gates
         self._ledger = ledger
-        self._log = log or logging.getLogger(__name__)
+        self._log = AttemptLog(log or logging.getLogger(__name__), operation.attempt_sha256)
         self._quiescence_seconds = quiescence_seconds
 
     @property
