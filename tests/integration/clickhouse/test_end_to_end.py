@@ -217,8 +217,8 @@ def test_a_value_that_would_change_ends_as_failed_with_the_target_untouched(stag
     assert operation.state == "FAILED" and stage.target_rows() == []
 
 
-def _slow_worker(stage: Stage, tmp_path: Path, run_id: str) -> subprocess.Popen[bytes]: """The first try in a
-process of its own, whose INSERT stops after its first batch. It reads its secrets from a pipe."""
+def _slow_worker(stage: Stage, tmp_path: Path, run_id: str) -> subprocess.Popen[bytes]:
+    """The first try in a process of its own, whose INSERT stops after its first batch."""
     given = {
         "run_id": run_id,
         "activation_id": stage.activation.activation_id,
