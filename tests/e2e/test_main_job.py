@@ -1,0 +1,68 @@
+"""The main job as the README's first command runs it, with the dbt task killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """One run from nothing, with everything that it leaves in one folder."""
+    # PostgreSQL runs as another user when we are root: every folder above must be passable.
+    state = Path("/tmp") / f"dpone-e2e-{tmp_path_factory.getbasetemp().name}"
+    command = [sys.executable, "-m", "dpone_demo", "run", "--chaos", "--fresh", "--state-dir", str(state)]
+    return subprocess.run(command, capture_output=True, text=True, check=False), state
+
+
+def _report(state: Path) -> dict[str, object]:
+    (path,) = (state / "evidence").glob("*/reconciliation.json")
+    report: dict[str, object] = json.loads(path.read_text())
+    return report
+
+
+def test_everything_reconciles(run: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    finished, state = run
+
+    assert finished.returncode == 0, f"{finished.stdout[-6000:]}\n{finished.stderr[-2000:]}"
+    assert _report(state)["reconciled"] is True
+
+
+def test_the_killed_try_is_settled_by_its_retry(run: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, state = run
+
+    attempts = _report(state)["attempts"]
+    assert isinstance(attempts, list)
+    warehouse = [attempt for attempt in attempts if attempt["workload_id"] == "warehouse"]
+    assert [(attempt["coordinates"][4], attempt["outcome"]) for attempt in warehouse] == [
+        (1, "FAILED"),
+        (2, "SUCCEEDED"),
+    ]
+    assert all(attempt["gate"] == "CLOSED" and attempt["quiescent"] for attempt in warehouse)
+
+
+def test_no_process_of_the_stack_is_left(run: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, state = run
+
+    left = [
+        p.info["cmdline"] for p in psutil.process_iter(["cmdline"]) if str(state) in " ".join(p.info["cmdline"] or [])
+    ]
+    assert left == []
+
+
+def test_no_secret_stands_in_a_log_or_artifact(run: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, state = run
+
+    secrets = [value for value in json.loads((state / "secrets.json").read_text()).values() if len(value) > 12]
+    files = [path for folder in ("logs", "evidence") for path in (state / folder).rglob("*") if path.is_file()]
+    files += list((state / "dpone").rglob("*.log")) + list((state / "dpone").rglob("*.json"))
+    assert files
+    found = [str(path) for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)]
+    assert found == []
