@@ -156,6 +156,28 @@ def test_a_missing_table_is_caught_outside_its_scope_only(t: Client) -> None:
 
 def test_a_batch_that_does_not_parse_does_nothing(t: Client) -> None:
     assert t.error("INSERT t VALUES (1, 'a'); END") == 156
+    assert t.error("INSERT t VALUES (1, 'a');\nIF 1 = 0\n SELECT FROM t") == 156
+    assert t.error("INSERT t VALUES (1, 'a'); SELECT 1 +") == 102
+    assert ids(t) == []
+
+
+def test_rows_of_a_procedure_are_inserted(t: Client) -> None:
+    t.run("CREATE PROCEDURE two @n int AS BEGIN SELECT @n, 'x'; SELECT @n + 1, 'y' END")
+    t.run("INSERT t EXEC two 5")
+    assert t.rows("SELECT id, v FROM t ORDER BY id") == [(5, "x"), (6, "y")]
+    t.run("INSERT INTO t (id) EXEC('SELECT 9')")
+    assert t.error("INSERT t EXEC two 6") == 2627
+    assert ids(t) == [5, 6, 9]
+
+
+def test_a_table_variable_in_a_trigger_that_fails(t: Client) -> None:
+    t.run(
+        "CREATE TRIGGER tr ON t AFTER INSERT AS BEGIN DECLARE @x TABLE (a int PRIMARY KEY);"
+        " INSERT @x SELECT 1; INSERT @x SELECT 1 END"
+    )
+    for _ in range(2):
+        assert t.error("SET XACT_ABORT ON; INSERT t VALUES (1, 'a')") == 2627
+        assert t.row(STATE) == (0, 0)
     assert ids(t) == []
 
 

@@ -159,6 +159,11 @@ class Backend:
         return True
 
     @property
+    def failed(self) -> bool:
+        """Whether PostgreSQL takes nothing but a rollback."""
+        return self._pg.transaction_status == pq.TransactionStatus.INERROR
+
+    @property
     def broken(self) -> bool:
         return self._pg.status != pq.ConnStatus.OK
 

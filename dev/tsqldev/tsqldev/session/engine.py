@@ -24,6 +24,7 @@ from tsqldev.session.procedures import Argument
 from tsqldev.session.registry import Registry, SessionRecord, now
 from tsqldev.session.session import SqlSession
 from tsqldev.session.split import Node, split
+from tsqldev.session.syntax import check_syntax
 from tsqldev.session.trace import Trace, masked
 
 log = logging.getLogger("tsqldev")
@@ -184,6 +185,7 @@ class SessionEngine:
                 self._splits.move_to_end(text)
                 return found
         nodes = split(text)
+        check_syntax(nodes)
         if len(text) < 100_000:
             with self._splits_lock:
                 self._splits[text] = nodes

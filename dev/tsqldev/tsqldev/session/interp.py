@@ -206,6 +206,11 @@ class Interpreter:
 
     # -- errors
 
+    @property
+    def errors_are_fatal(self) -> bool:
+        """Whether an error of a statement ends the transaction: XACT_ABORT is ON, and no TRY is open."""
+        return self.session.settings.xact_abort and not any(frame.try_depth for frame in self.frames)
+
     def failed(self, error: SqlError, node: Simple) -> None:
         """An error of severity 11 and more came out of a statement of the current frame.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
@@ -12,6 +13,7 @@ from tsqldev.session import errormap, procedures, scratch, triggers, values
 from tsqldev.session.backend import BackendError, Row
 from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
+from tsqldev.session.syntax import exec_source
 from tsqldev.session.transactions import cannot_be_committed
 from tsqldev.types import SqlType
 
@@ -26,7 +28,7 @@ def query(interp: Interpreter, node: Simple) -> None:
     """SELECT, INSERT, UPDATE, DELETE, MERGE."""
     second = node.tokens[1].word if len(node.tokens) > 1 else ""
     if node.first == "INSERT":
-        index = _exec_source(node)
+        index = exec_source(node)
         if index:
             _insert_exec(interp, node, index)
             return
@@ -37,9 +39,11 @@ def query(interp: Interpreter, node: Simple) -> None:
         interp.session.define(interp, node)
         return
     compiled = interp.compile(node.text)
-    run(interp, compiled, updated=_updated_columns(node), reads=reads_tables(node.text))
+    updated = _updated_columns(node) if compiled.fires else frozenset()
+    run(interp, compiled, updated=updated, reads=reads_tables(node.text))
 
 
+@lru_cache(2048)
 def reads_tables(text: str) -> bool:
     """Whether a query reads from anything: only then it opens an implicit transaction."""
     return "from" in text.lower() and any(token.word == "FROM" for token in tokens(text))
@@ -82,7 +86,9 @@ def run(interp: Interpreter, compiled: Compiled, *, updated: frozenset[str] = fr
         count = _select_into(interp, compiled)
         finish(interp, count, "SELECT")
         return
-    with session.transactions.statement(compound=bool(compiled.before or compiled.fires)):
+    compound = bool(compiled.before or compiled.fires)
+    fatal = compiled.kind in _READS and interp.errors_are_fatal
+    with session.transactions.statement(compound=compound, fatal=fatal):
         count = affect(interp, compiled, updated)
     finish(interp, count, compiled.kind)
 
@@ -230,7 +236,7 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
-    with session.transactions.statement(compound=False):
+    with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
         rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
     if len(rows) > 1:
         raise SqlError(
@@ -293,20 +299,6 @@ def split_name(text: str) -> list[str]:
     return parts
 
 
-def _exec_source(node: Simple) -> int:
-    """Where EXEC stands in INSERT ... EXEC, 0 for another source."""
-    depth = 0
-    for index, token in enumerate(node.tokens):
-        if token.kind == PUNCT and token.text in "()":
-            depth += 1 if token.text == "(" else -1
-        elif depth == 0 and index:
-            if token.word in ("SELECT", "VALUES", "WITH", "DEFAULT"):
-                return 0
-            if token.word in ("EXEC", "EXECUTE"):
-                return index
-    return 0
-
-
 def _insert_exec(interp: Interpreter, node: Simple, index: int) -> None:
     session = interp.session
     if session.capturing:
@@ -335,7 +327,8 @@ def _insert_captured(interp: Interpreter, target: str, columns: Sequence[Column]
         compiled = interp.compile(f"{target} SELECT * FROM {name}")
         session.check(compiled.uses, interp.frame.owner_id)
         _check_writable(interp, compiled)
-        return affect(interp, compiled)
+        count = affect(interp, compiled)
+        scratch.drop_temp(session, name)
+        return count
     finally:
-        if not session.backend.broken and session.transactions.count:
-            session.temp_tables.pop(name, None)
+        session.temp_tables.pop(name, None)

@@ -91,7 +91,8 @@ def leave(interp: Interpreter, frame: Frame) -> None:
             relations.append(session.temp_tables.pop(name).info.relation)
     if relations:
         session.table_variables = [entry for entry in session.table_variables if entry[1] not in relations]
-        if not session.backend.broken:
+        # What a failed transaction made goes with it.
+        if not session.backend.broken and not session.backend.failed:
             session.backend.script(f"DROP TABLE IF EXISTS {', '.join(relations)}")
 
 

@@ -144,8 +144,14 @@ class Transactions:
     # -- statement atomicity
 
     @contextmanager
-    def statement(self, *, compound: bool) -> Iterator[None]:
-        """One statement: all of it happens, or nothing. `compound`: it takes more than one PostgreSQL statement."""
+    def statement(self, *, compound: bool, fatal: bool = False) -> Iterator[None]:
+        """One statement: all of it happens, or nothing. `compound`: it takes more than one PostgreSQL statement.
+
+        `fatal`: it only reads, and its error would end the transaction anyway, so that no savepoint is needed.
+        """
+        if fatal and not compound and self.count:
+            yield
+            return
         if self.count == 0:
             if not compound:
                 yield
