@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 from tsqldev.compile import Compiler, SystemView
+from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, TableInfo
 from tsqldev.types import BIN2_COLLATION, INT, decimal, nvarchar, varchar
 
@@ -61,6 +62,24 @@ def sales(session: Session) -> Session:
 )
 def test_queries(sales: Session, text: str, rows: list[tuple[object, ...]]) -> None:
     assert sales.run(text) == rows
+
+
+def test_recursion_ends_at_a_hundred_levels_or_where_the_option_says(sales: Session) -> None:
+    endless = "WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT MAX(i) FROM n"
+    assert sales.run(endless.format(101)) == [(101,)]
+    with pytest.raises(SqlError) as caught:
+        sales.run(endless.format(102))
+    assert caught.value.number == 530
+
+
+def test_maxrecursion(sales: Session) -> None:
+    text = (
+        "WITH n AS (SELECT 1 AS i UNION ALL SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT MAX(i) FROM n"
+    )
+    assert sales.run(text + " OPTION (MAXRECURSION 0)") == [(500,)]
+    with pytest.raises(SqlError) as caught:
+        sales.run(text + " OPTION (MAXRECURSION 10)")
+    assert caught.value.number == 530
 
 
 def test_hints_lock_the_rows_that_are_read(sales: Session) -> None:

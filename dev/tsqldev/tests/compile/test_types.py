@@ -69,6 +69,8 @@ from .compile_double import Session
         ),
         ("LOWER(CONVERT(char(36), CAST('00112233-4455-6677-8899-AABBCCDDEEFF' AS uniqueidentifier)))", "varchar(36)",
          "00112233-4455-6677-8899-aabbccddeeff"),
+        ("CAST(0x61D181E9 AS varchar(8))", "varchar(8)", "a\u00d1\u0081\u00e9"),
+        ("CAST(CAST(0x80819FFF AS varchar(8)) AS varbinary(8))", "varbinary(8)", b"\x80\x81\x9f\xff"),
         ("LEN('abc  ')", "int", 3),
         ("LEN(N'😀')", "int", 2),
         ("DATALENGTH(N'abc')", "int", 6),

@@ -107,8 +107,10 @@ class Compiler:
         return Unit(self.catalog, self.context, text)
 
     def _statement(self, text: str) -> Compiled:
-        node = self._parser(text).statement()
+        parser = self._parser(text)
+        node = parser.statement()
         unit = self._unit(text)
+        unit.shared.max_recursion = parser.max_recursion
         if not isinstance(node, t.Query):
             return Changes(unit).compile(node)
         queries = Queries(unit)

@@ -84,12 +84,20 @@ CREATE OR REPLACE AGGREGATE sys.max_uuid(uuid) (SFUNC = sys.greater_uuid, STYPE 
 
 -- ---- code pages and bytes ----------------------------------------------------------------------------------------
 
--- to_varchar: nvarchar to code page 1252: what it does not have becomes a question mark.
+-- to_varchar: nvarchar to code page 1252: what it does not have becomes a question mark. Its five undefined bytes are
+-- the control characters U+0081, 8D, 8F, 90 and 9D, in both directions.
 CREATE OR REPLACE FUNCTION sys.to_varchar(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN octet_length(v) = length(v) THEN v ELSE
-    regexp_replace(v, U&'[^\0001-\007F\00A0-\00FF\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178]', '?', 'g') END;
+    regexp_replace(v, U&'[^\0001-\007F\0081\008D\008F\0090\009D\00A0-\00FF\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178]', '?', 'g') END;
 CREATE OR REPLACE FUNCTION sys.varchar_bytes(v text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN convert_to(sys.to_varchar(v), 'WIN1252');
+  RETURN convert_to(translate(sys.to_varchar(v),
+    U&'\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178',
+    U&'\0080\0082\0083\0084\0085\0086\0087\0088\0089\008A\008B\008C\008E\0091\0092\0093\0094\0095\0096\0097\0098\0099\009A\009B\009C\009E\009F'), 'LATIN1');
+-- codepage_text: bytes of code page 1252 (without zero bytes) as text.
+CREATE OR REPLACE FUNCTION sys.codepage_text(v bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN translate(convert_from(v, 'LATIN1'),
+    U&'\0080\0082\0083\0084\0085\0086\0087\0088\0089\008A\008B\008C\008E\0091\0092\0093\0094\0095\0096\0097\0098\0099\009A\009B\009C\009E\009F',
+    U&'\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178');
 CREATE OR REPLACE FUNCTION sys.codepage_bytes(v text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN length(v);
 CREATE OR REPLACE FUNCTION sys.utf16_bytes(v text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -139,7 +147,7 @@ BEGIN
   IF position('\x00'::bytea IN v) > 0 THEN
     PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: the character U+0000 in a string.');
   END IF;
-  RETURN convert_from(v, 'WIN1252');
+  RETURN sys.codepage_text(v);
 END $$;
 -- bytes_text: binary to character types; style 1 is 0x..., 2 is without 0x, 0 the bytes themselves.
 CREATE OR REPLACE FUNCTION sys.bytes_text(v bytea, style int, wide boolean, attempt boolean) RETURNS text
@@ -981,11 +989,11 @@ CREATE OR REPLACE FUNCTION sys.quotename(v text, mark text) RETURNS text LANGUAG
     WHEN left(mark, 1) IN ('{', '}') THEN '{' || replace(v, '}', '}}') || '}'
     WHEN left(mark, 1) = '`' THEN '`' || replace(v, '`', '``') || '`' END;
 CREATE OR REPLACE FUNCTION sys.ascii(v text) RETURNS int LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN v = '' THEN NULL ELSE get_byte(convert_to(sys.to_varchar(left(v, 1)), 'WIN1252'), 0) END;
+  RETURN CASE WHEN v = '' THEN NULL ELSE get_byte(sys.varchar_bytes(left(v, 1)), 0) END;
 CREATE OR REPLACE FUNCTION sys.unicode(v text) RETURNS int LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN v = '' THEN NULL ELSE CASE WHEN ascii(v) > 65535 THEN 55296 + ((ascii(v) - 65536) >> 10) ELSE ascii(v) END END;
 CREATE OR REPLACE FUNCTION sys.char(n int) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN n BETWEEN 1 AND 255 THEN convert_from(set_byte('\x00'::bytea, 0, n), 'WIN1252')
+  RETURN CASE WHEN n BETWEEN 1 AND 255 THEN sys.codepage_text(set_byte('\x00'::bytea, 0, n))
     WHEN n = 0 THEN sys.fail(40000, 'Not supported by this emulation of SQL Server: the character U+0000 in a string.') END;
 CREATE OR REPLACE FUNCTION sys.nchar(n int) RETURNS text LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN n BETWEEN 1 AND 65535 AND n NOT BETWEEN 55296 AND 57343 THEN chr(n)
@@ -1032,6 +1040,15 @@ BEGIN
     h := ARRAY[(h[1] + a) & mask, (h[2] + b) & mask, (h[3] + c) & mask, (h[4] + d) & mask, (h[5] + e) & mask];
   END LOOP;
   RETURN decode((SELECT string_agg(lpad(to_hex(u.part), 8, '0'), '' ORDER BY u.n) FROM unnest(h) WITH ORDINALITY AS u(part, n)), 'hex');
+END $$;
+
+-- recursion: the next level of a recursive query; 530 past the limit (0 is without end).
+CREATE OR REPLACE FUNCTION sys.recursion(level int, most int) RETURNS int LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+  IF most > 0 AND level >= most THEN
+    PERFORM sys.fail(530, format('The statement terminated. The maximum recursion %s has been exhausted before statement completion.', most));
+  END IF;
+  RETURN level + 1;
 END $$;
 
 -- ---- JSON --------------------------------------------------------------------------------------------------------

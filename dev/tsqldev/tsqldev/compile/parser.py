@@ -95,6 +95,11 @@ class Parser(SourceParser):
                 if token.value not in QUERY_HINTS:
                     raise unsupported(f"query hint {token.text}")
                 expecting = False
+                if token.value == "MAXRECURSION":
+                    limit = self.peek()
+                    if limit.kind != "number" or not limit.value.isdigit() or int(limit.value) > 32767:
+                        self.fail(limit)
+                    self.max_recursion = int(limit.value)
             self.i += 1
 
     def query_terms(self) -> t.Select | t.SetOperation | t.Query:

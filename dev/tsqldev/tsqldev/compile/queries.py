@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tsqldev.compile import tree as t
@@ -51,7 +51,7 @@ class Queries:
 
     def keyed(self, select: t.Select) -> Relation:
         """The rows of a SELECT over one table with the place of each as a last column (to change through it)."""
-        relation = self._select(select, t.Query(select), None, False, True, False, keyed=True)
+        relation = self._select(select, t.Query(select), None, False, True, False, extra=_place)
         relation.columns = [*named_columns(relation.columns, [], "the derived table"), Column("ctid", INT)]
         return relation
 
@@ -118,15 +118,18 @@ class Queries:
     def _recursive(self, cte: t.Cte, name: str, parent: Scope | None) -> str:
         body = cte.query.body
         assert isinstance(body, t.SetOperation)
-        if body.op != "UNION" or not body.all:
+        anchors, steps = _members(body, cte.name)
+        if not anchors or not steps:
             raise SqlError(
                 252, f"Recursive common table expression '{cte.name}' does not contain a top-level UNION ALL operator."
             )
-        anchor = self.query(body.left, parent)
+        if len(steps) > 1:
+            raise unsupported("a recursive common table expression with several recursive members")
+        anchor = self.query(_united(anchors), parent)
         columns = self._named(anchor.columns, cte.columns, cte.name)
         columns = [replace(column, type=column.type.with_nullable(True)) for column in columns]
         self.unit.ctes[cte.name.casefold()] = (name, columns)
-        step = self.query(body.right, parent)
+        step = self._step(steps[0], parent, name)
         for index, (a, b) in enumerate(zip(anchor.columns, step.columns, strict=True)):
             if family(a.type) != family(b.type):
                 raise SqlError(
@@ -140,9 +143,24 @@ class Queries:
             for i, column in enumerate(step.columns)
         )
         first = ", ".join(f"(x.c{i + 1})::{column.type.postgres} AS c{i + 1}" for i, column in enumerate(columns))
+        level = f"sys.recursion(x.c{len(columns) + 1}, {self.unit.shared.max_recursion})"
         return (
-            f"{name}({listed}) AS (SELECT {first} FROM ({anchor.sql}) x UNION ALL SELECT {casts} FROM ({step.sql}) x)"
+            f"{name}({listed}, level) AS (SELECT {first}, 0 AS level FROM ({anchor.sql}) x "
+            f"UNION ALL SELECT {casts}, {level} FROM ({step.sql}) x)"
         )
+
+    def _step(self, query: t.Query, parent: Scope | None, name: str) -> Relation:
+        """The recursive member, with the level of the row it starts from as a last column."""
+        if not isinstance(query.body, t.Select) or query.ctes or query.order:
+            raise unsupported("this form of recursive member in a common table expression")
+
+        def level(scope: Scope) -> str:
+            for source in scope.sources:
+                if source.cte == name:
+                    return f"{source.sql[0].split('.', 1)[0]}.level"
+            raise unsupported("a recursive member that reads its own expression in a subquery")
+
+        return self._select(query.body, query, parent, False, True, False, extra=level)
 
     def _named(self, columns: Sequence[Column], names: Sequence[str], of: str) -> list[Column]:
         return named_columns(columns, names, of)
@@ -208,7 +226,7 @@ class Queries:
         in_set: bool,
         keep_null: bool,
         *,
-        keyed: bool = False,
+        extra: Callable[[Scope], str] | None = None,
     ) -> Relation:
         unit = self.unit
         scope = Scope(parent)
@@ -241,8 +259,8 @@ class Queries:
         keyed_order = self._order(query.order, values, columns, expressions, select)
         listed = ", ".join(f"{value.sql} AS c{i}" for i, value in enumerate(values, 1))
         sql = f"SELECT {listed}"
-        if keyed:
-            sql += f", {scope.sources[0].sql[0].split('.', 1)[0]}.ctid AS c{len(values) + 1}"
+        if extra is not None:
+            sql += f", {extra(scope)} AS c{len(values) + 1}"
         if source:
             sql += f" FROM {source}"
         if where:
@@ -507,6 +525,33 @@ def _accumulates(select: t.Select) -> bool:
         for item in select.items
         for part in _walk(item.expression)
     )
+
+
+def _place(scope: Scope) -> str:
+    """Where the row of the only table is."""
+    return f"{scope.sources[0].sql[0].split('.', 1)[0]}.ctid"
+
+
+def _members(node: t.SetOperation, name: str) -> tuple[list[t.Query], list[t.Query]]:
+    """The members of a UNION ALL chain without and with a mention of the name; a chain that is none has no steps."""
+    if node.op != "UNION" or not node.all:
+        return [], []
+    anchors: list[t.Query] = []
+    steps: list[t.Query] = []
+    left = node.left
+    if isinstance(left.body, t.SetOperation) and _mentions(left, name):
+        anchors, steps = _members(left.body, name)
+    else:
+        (steps if _mentions(left, name) else anchors).append(left)
+    (steps if _mentions(node.right, name) else anchors).append(node.right)
+    return anchors, steps
+
+
+def _united(queries: Sequence[t.Query]) -> t.Query:
+    united = queries[0]
+    for query in queries[1:]:
+        united = t.Query(t.SetOperation("UNION", True, united, query))
+    return united
 
 
 def _is_identity(scope: Scope, sql: str) -> bool:

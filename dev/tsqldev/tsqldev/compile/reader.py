@@ -14,6 +14,8 @@ class Reader:
         self.text = text
         self.tokens = tokens(text, quoted_identifier=quoted_identifier)
         self.i = 0
+        # How deep a recursive query may go, by OPTION (MAXRECURSION n); 0 is without end.
+        self.max_recursion = 100
 
     # ---- tokens --------------------------------------------------------------------------------------------------
 

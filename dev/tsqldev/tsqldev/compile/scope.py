@@ -21,6 +21,7 @@ class Bound:
     columns: Sequence[Column]
     sql: Sequence[str]
     object_id: int = 0
+    cte: str = ""  # the PostgreSQL name, if this is a common table expression
     by_name: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -120,7 +120,7 @@ class Sources:
                 alias = unit.alias()
                 name, columns = cte
                 sql = [f"{alias}.c{i + 1}" for i in range(len(columns))]
-                self.bind(Bound(source.alias or source.parts[0], "", "", columns, sql), line)
+                self.bind(Bound(source.alias or source.parts[0], "", "", columns, sql, cte=name), line)
                 return f"{name} AS {alias}"
         info = unit.resolve(source.parts, line)
         unit.use("SELECT", info)

@@ -34,6 +34,7 @@ class Shared:
     before: list[str]
     aliases: int = 0
     depth: int = 0
+    max_recursion: int = 100
 
 
 def is_base(info: TableInfo) -> bool:
