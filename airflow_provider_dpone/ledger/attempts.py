@@ -17,6 +17,7 @@ from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import admission, completion, documents, history
 from airflow_provider_dpone.ledger.reading import (
     instance_sha256,
+    read_evidence,
     read_newest,
     read_operation,
     read_operations,
@@ -126,15 +127,7 @@ class AttemptStore:
     def evidence_history(self, attempt: Attempt | str) -> tuple[Evidence, ...]:
         """Every evidence document of an attempt in the order in which it was recorded."""
         key = operation_key(attempt)
-
-        def query(transaction: ControlTransaction) -> tuple[Evidence, ...]:
-            rows, _, _ = transaction.run(("evidence_rows", [key]))
-            return tuple(
-                Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
-                for kind, sha256, data, order in rows
-            )
-
-        return self._ledger.read(query)
+        return self._ledger.read(lambda transaction: read_evidence(transaction, key))
 
     def put_proof(
         self,

@@ -17,11 +17,11 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.drivers import Connect, Connection, drain, quote_mssql
 from airflow_provider_dpone.ledger import history
-from airflow_provider_dpone.ledger.attempts import AttemptStore
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
-from airflow_provider_dpone.ledger.owners import ActivationStore
+from airflow_provider_dpone.ledger.owners import read_activations
+from airflow_provider_dpone.ledger.reading import read_evidence, read_operation
 from airflow_provider_dpone.ledger.settings import LedgerSettings
-from airflow_provider_dpone.ledger.snapshots import SnapshotStore
+from airflow_provider_dpone.ledger.snapshots import read_chain
 from airflow_provider_dpone.ledger.statements import LedgerSql
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, driver_errors
 
@@ -94,36 +94,36 @@ def controller_grants(settings: LedgerSettings, user: str) -> str:
 
 
 def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
-    """Verify the catalog, the history and every stored byte. Raises by the name of the first thing that is wrong."""
-    ledger = ControlLedger(connect, settings)
+    """Verify the catalog, the history and every stored byte, as one consistent state.
 
-    def counts(transaction: ControlTransaction) -> tuple[int, list[Any]]:
+    Raises by the name of the first thing that is wrong. It reads each operation by itself, so it takes time that grows
+    with the ledger; no other call does.
+    """
+
+    def query(transaction: ControlTransaction) -> AuditReport:
         results = transaction.run(("all_keys", []), ("history", []))
         keys, claims, [(domains,)] = results[:3]
         history.verify(results[3:])
         for (document,) in claims:
             _require_claim(document)
-        return domains, [key for (key,) in keys]
+        proofs = evidence = records = 0
+        for (key,) in keys:
+            operation = read_operation(transaction, key)
+            if operation is None:
+                raise LedgerTampered("operation_absent", happened=f"operation {key} cannot be read.")
+            proofs += len(operation.proofs)
+            evidence += len(read_evidence(transaction, key))
+            records += len(read_chain(transaction, key))
+        return AuditReport(
+            activations=len(read_activations(transaction)),
+            operations=len(keys),
+            proofs=proofs,
+            evidence_documents=evidence,
+            snapshot_records=records,
+            domains=domains,
+        )
 
-    domains, keys = ledger.read(counts)
-    activations = ActivationStore(connect, settings).list()
-    attempts, snapshots = AttemptStore(connect, settings), SnapshotStore(connect, settings)
-    proofs = evidence = records = 0
-    for key in keys:
-        operation = attempts.read_exact(key)
-        if operation is None:
-            raise LedgerTampered("operation_absent", happened=f"operation {key} disappeared during the audit.")
-        proofs += len(operation.proofs)
-        evidence += len(attempts.evidence_history(key))
-        records += len(snapshots.history(key))
-    return AuditReport(
-        activations=len(activations),
-        operations=len(keys),
-        proofs=proofs,
-        evidence_documents=evidence,
-        snapshot_records=records,
-        domains=domains,
-    )
+    return ControlLedger(connect, settings).read(query)
 
 
 def _transaction_batches(settings: LedgerSettings) -> list[str]:

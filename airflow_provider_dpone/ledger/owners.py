@@ -101,12 +101,7 @@ class ActivationStore:
 
     def list(self) -> tuple[Activation, ...]:
         """Every activation, by its id."""
-
-        def query(transaction: ControlTransaction) -> tuple[Activation, ...]:
-            owners, partitions = transaction.run(("all_owners", []))
-            return tuple(_activation(row, [part[1:] for part in partitions if part[0] == row[0]]) for row in owners)
-
-        return self._ledger.read(query)
+        return self._ledger.read(read_activations)
 
     def _advance(self, request: ActivationRequest, before: OwnerState, after: OwnerState) -> Activation:
         def work(transaction: ControlTransaction) -> Activation | None:
@@ -143,6 +138,15 @@ class ActivationStore:
 
     def _readback(self, request: ActivationRequest, reached: OwnerState) -> _Readback:
         return _Readback(request, reached)
+
+
+def read_activations(transaction: ControlTransaction) -> tuple[Activation, ...]:
+    """Every activation, every byte verified, by its id."""
+    owners, partitions = transaction.run(("all_owners", []))
+    by_owner: dict[str, list[tuple[Any, ...]]] = {row[0]: [] for row in owners}
+    for key, *partition in partitions:
+        by_owner.setdefault(key, []).append(tuple(partition))
+    return tuple(_activation(row, by_owner[row[0]]) for row in owners)
 
 
 class _Readback:

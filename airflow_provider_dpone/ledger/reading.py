@@ -12,6 +12,8 @@ from airflow_provider_dpone.contracts.errors import AdmissionRefused, LedgerTamp
 from airflow_provider_dpone.contracts.operation import LoginGate, Operation
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal
 from airflow_provider_dpone.contracts.proof import AttemptProof, authorities_of, decode_proof
+from airflow_provider_dpone.ledger import documents
+from airflow_provider_dpone.ledger.records import Evidence
 from airflow_provider_dpone.ledger.transaction import ControlTransaction, Part
 
 Row = tuple[Any, ...]
@@ -50,6 +52,15 @@ def read_newest(transaction: ControlTransaction, selection: Part) -> tuple[Opera
     """The same, the one that was admitted last first."""
     found = _operations(transaction.run(selection))
     return tuple(each for each, _ in sorted(found, key=lambda pair: (pair[1], pair[0].attempt_sha256), reverse=True))
+
+
+def read_evidence(transaction: ControlTransaction, key: str) -> tuple[Evidence, ...]:
+    """Every evidence document of an operation in the order in which it was recorded."""
+    rows, _, _ = transaction.run(("evidence_rows", [key]))
+    return tuple(
+        Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
+        for kind, sha256, data, order in rows
+    )
 
 
 def _operations(results: Sequence[Rows]) -> list[tuple[Operation, str]]:

@@ -50,8 +50,7 @@ class SnapshotStore:
             return None
 
         def readback(transaction: ControlTransaction) -> SnapshotRecord | None:
-            _, rows = transaction.run(("snapshot_rows", [key]))
-            return record if record in _chain(key, rows) else None
+            return record if record in read_chain(transaction, key) else None
 
         return self._ledger.mutate("snapshot", work, readback)
 
@@ -64,11 +63,13 @@ class SnapshotStore:
         """Every revision in order."""
         key = operation_key(attempt)
 
-        def query(transaction: ControlTransaction) -> tuple[SnapshotRecord, ...]:
-            _, rows = transaction.run(("snapshot_rows", [key]))
-            return _chain(key, rows)
+        return self._ledger.read(lambda transaction: read_chain(transaction, key))
 
-        return self._ledger.read(query)
+
+def read_chain(transaction: ControlTransaction, key: str) -> tuple[SnapshotRecord, ...]:
+    """Every revision of an operation's snapshot record."""
+    _, rows = transaction.run(("snapshot_rows", [key]))
+    return _chain(key, rows)
 
 
 def _chain(key: str, rows: Sequence[tuple[Any, ...]]) -> tuple[SnapshotRecord, ...]:
