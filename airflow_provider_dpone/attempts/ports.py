@@ -29,8 +29,17 @@ class AttemptLedger(Protocol):
 
     def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None: ...
 
-    def put_proof(self, attempt: Attempt | str, proof: AttemptProof) -> str:
-        """Store a proof and return the digest that is kept: the first of CLOSED_GATES and QUIESCENCE stays."""
+    def put_proof(
+        self,
+        attempt: Attempt | str,
+        proof: AttemptProof,
+        *,
+        evidence: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> str:
+        """Store a proof, with its evidence, and return the digest that is kept.
+
+        The first of CLOSED_GATES and QUIESCENCE stays.
+        """
 
     def finalize(self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str) -> Operation: ...
 

@@ -179,37 +179,38 @@ class Settlement:
     def _outcome_proof(
         self, operation: Operation, state: TerminalState, kind: str, document: Mapping[str, object]
     ) -> AttemptProof:
-        evidence_sha256 = self._ledger.put_evidence(self._key, kind, document)
-        return self._keep(proof_for(operation.attempt, operation.principals, "OUTCOME", evidence_sha256, state))
+        digest = canonical.exact_sha256(document)
+        proof = proof_for(operation.attempt, operation.principals, "OUTCOME", digest, state)
+        return self._keep(proof, (kind, document))
 
     def _prove(
         self, kind: ProofKind, evidence: list[tuple[Principal, Mapping[str, object]]], schema: str
     ) -> AttemptProof:
         operation = self._operation
-        digest = _login_gate_digest(evidence)
-        if digest is None:
-            # The proof binds one document over all principals: PostgreSQL roles are bound through it alone.
-            document = {
-                "schema": schema,
-                "attempt_sha256": operation.attempt_sha256,
-                "principals": [
-                    {
-                        "connector": principal.connector,
-                        "service_id": principal.service_id,
-                        "principal_id": principal.principal_id,
-                        "evidence_sha256": canonical.exact_sha256(seen),
-                        "evidence": dict(seen),
-                    }
-                    for principal, seen in evidence
-                ],
-            }
-            digest = self._ledger.put_evidence(self._key, _STEP[kind], document)
+        if digest := _login_gate_digest(evidence):
+            return self._keep(proof_for(operation.attempt, operation.principals, kind, digest))
+        # The proof binds one document over all principals: PostgreSQL roles are bound through it alone.
+        document: dict[str, object] = {
+            "schema": schema,
+            "attempt_sha256": operation.attempt_sha256,
+            "principals": [
+                {
+                    "connector": principal.connector,
+                    "service_id": principal.service_id,
+                    "principal_id": principal.principal_id,
+                    "evidence_sha256": canonical.exact_sha256(seen),
+                    "evidence": dict(seen),
+                }
+                for principal, seen in evidence
+            ],
+        }
+        digest = canonical.exact_sha256(document)
         mine = proof_for(operation.attempt, operation.principals, kind, digest)
-        return self._keep(mine)
+        return self._keep(mine, (_STEP[kind], document))
 
-    def _keep(self, mine: AttemptProof) -> AttemptProof:
-        """Store a proof. When the ledger keeps an earlier one of this kind, that one is the answer."""
-        kept = self._ledger.put_proof(self._key, mine)
+    def _keep(self, mine: AttemptProof, *evidence: tuple[str, Mapping[str, object]]) -> AttemptProof:
+        """Store a proof with its evidence. When the ledger keeps an earlier one of this kind, that is the answer."""
+        kept = self._ledger.put_proof(self._key, mine, evidence=evidence)
         if kept == mine.sha256:
             self._operation = replace(self._operation, proofs=(*self._operation.proofs, mine))
             return mine

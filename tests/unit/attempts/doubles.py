@@ -84,8 +84,16 @@ class MemoryLedger:
         found = [doc for known, _, doc in self.documents.get(_key(attempt), []) if known == kind]
         return found[-1] if found else None
 
-    def put_proof(self, attempt: Attempt | str, proof: AttemptProof) -> str:
+    def put_proof(
+        self,
+        attempt: Attempt | str,
+        proof: AttemptProof,
+        *,
+        evidence: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> str:
         with self._lock:
+            for kind, document in evidence:
+                self.put_evidence(attempt, kind, document)
             operation = self.operations[_key(attempt)]
             if proof.evidence_sha256 not in {sha256 for _, sha256, _ in self.documents.get(_key(attempt), [])}:
                 raise AdmissionRefused("proof_evidence")
