@@ -131,7 +131,8 @@ class Ddl:
         )
         local = tables.local_table(inner, f"pg_temp.{relation}", compiler)
         info = TableInfo(0, "tempdb", "dbo", name, f"pg_temp.{relation}", local.columns, local.physical)
-        return info, ";\n".join(local.statements)
+        named = (tables.temporary_name(info.relation, name),) if name.startswith("#") else ()
+        return info, ";\n".join((*local.statements, *named))
 
     def rename(self, old: str, new: str, kind: str | None, context: DdlContext) -> DdlResult:
         """sp_rename."""

@@ -48,8 +48,13 @@ create function meta.find_object(db int, in_schema text, wanted text) returns in
     limit 1
 $$;
 
-create function meta.temporary_object(wanted text) returns int stable language sql as
-$$ select to_regclass('pg_temp.' || quote_ident(meta.fold(wanted)))::oid::bigint::int $$;
+-- #temp tables have numbers in PostgreSQL; their own name is a comment on them.
+create function meta.temporary_object(wanted text) returns int stable language sql as $$
+    select c.oid::bigint::int from pg_class c
+    where c.relnamespace = pg_my_temp_schema() and c.relkind = 'r'
+      and meta.fold(obj_description(c.oid, 'pg_class')) = meta.fold(wanted)
+    order by c.oid desc limit 1
+$$;
 
 create function sys.object_id(name text, kind text) returns int stable language plpgsql as $$
 declare parts text[] := meta.parse_name(name); n int := cardinality(parts); db int; found int; found_type text;

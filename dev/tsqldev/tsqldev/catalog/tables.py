@@ -335,4 +335,18 @@ def local_table(
     return LocalTable(tuple(columns), physical_names, (create, *statements))
 
 
-__all__ = ["create_table", "drop_table", "local_table", "new_table", "relation", "table_from_columns", "truncate_table"]
+def temporary_name(relation_name: str, name: str) -> str:
+    """The statement that leaves a #temp table's name where OBJECT_ID('tempdb..#name') finds it."""
+    return f"comment on table {relation_name} is '{name.replace(chr(39), chr(39) * 2)}'"
+
+
+__all__ = [
+    "create_table",
+    "drop_table",
+    "local_table",
+    "new_table",
+    "relation",
+    "table_from_columns",
+    "temporary_name",
+    "truncate_table",
+]

@@ -333,27 +333,6 @@ def _refresh(parameter: str) -> Procedure:
     return procedure
 
 
-def _membership(role: str, member: str, *, add: bool, server: bool) -> Procedure:
-    """sp_addrolemember and its kin; `role` and `member` name their parameters."""
-
-    def procedure(interp: Interpreter, arguments: list[Argument]) -> int:
-        order = (member, role) if server else (role, member)
-        named = _by_name(arguments, order)
-        session = interp.session
-        with session.transactions.statement(compound=True), session.catalog.changing():
-            session.ddl.change_membership(
-                str(named[role].value),
-                str(named[member].value),
-                add=add,
-                server=server,
-                context=session.ddl_context(interp),
-            )
-        session.definitions_changed()
-        return 0
-
-    return procedure
-
-
 def _property(verb: str) -> Procedure:
     """sp_addextendedproperty (ADD), sp_updateextendedproperty (UPDATE) and sp_dropextendedproperty (DROP)."""
     levels = tuple(f"level{number}{part}" for number in range(3) for part in ("type", "name"))
@@ -429,10 +408,6 @@ PROCEDURES: dict[str, Procedure] = {
     "sp_rename": sp_rename,
     "sp_refreshview": _refresh("viewname"),
     "sp_refreshsqlmodule": _refresh("name"),
-    "sp_addrolemember": _membership("rolename", "membername", add=True, server=False),
-    "sp_droprolemember": _membership("rolename", "membername", add=False, server=False),
-    "sp_addsrvrolemember": _membership("rolename", "loginame", add=True, server=True),
-    "sp_dropsrvrolemember": _membership("rolename", "loginame", add=False, server=True),
     "sp_addextendedproperty": _property("ADD"),
     "sp_updateextendedproperty": _property("UPDATE"),
     "sp_dropextendedproperty": _property("DROP"),
