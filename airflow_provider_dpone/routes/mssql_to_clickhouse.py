@@ -150,13 +150,11 @@ class MsSqlToClickHouseRoute:
             stream = ArrowStream(carriers, source.batches(carriers))
             with ctx.interruptible(source.interrupt):
                 self._insert(ctx, ctx.issue("ingest", grant), stream, measured)
-        closed = ctx.evidence.put_evidence(
-            attempt, "clickhouse_ingest_closed", {"schema": "dpone.clickhouse-closure.v1", **ctx.close("ingest")}
-        )
+        closure = {"schema": "dpone.clickhouse-closure.v1", **ctx.close("ingest")}
         ctx.log.info("ingest user closed and quiescent; comparing %d rows", stream.rows)
         staged = self._compare(attempt, carriers, stream)
         intent = self._intent(
-            ctx, _Observed(before, staged, database_uuid, measured, stream.wire_bytes, retained, stream), closed
+            ctx, _Observed(before, staged, database_uuid, measured, stream.wire_bytes, retained, stream), closure
         )
         record = snapshot.intend(self._snapshots, intent)
         publish = ClickHousePublishGrant(
@@ -240,7 +238,7 @@ class MsSqlToClickHouseRoute:
             raise TargetChanged("staging_uuid")
         return staged
 
-    def _intent(self, ctx: AttemptContext, seen: _Observed, closed_ingest_sha256: str) -> SnapshotIntent:
+    def _intent(self, ctx: AttemptContext, seen: _Observed, closure: Mapping[str, object]) -> SnapshotIntent:
         plan, attempt = self._plan, ctx.operation.attempt_sha256
         content = seen.stream.content.sha256()
         source = {
@@ -250,6 +248,12 @@ class MsSqlToClickHouseRoute:
             "bytes": seen.measured.bytes,
             "content_sha256": content,
         }
+        record = {
+            "schema": "dpone.clickhouse-generation.v1",
+            "source": source,
+            "content": seen.stream.content.document(),
+            "ingest_closure": closure,
+        }
         enrollment = {
             "schema": "dpone.clickhouse-enrollment.v1",
             "service_id": plan.service_id,
@@ -257,7 +261,7 @@ class MsSqlToClickHouseRoute:
             "target_table": plan.target_table,
         }
         generation = SnapshotGeneration(
-            record_sha256=ctx.evidence.put_evidence(attempt, "clickhouse_generation", seen.stream.content.document()),
+            record_sha256=ctx.evidence.put_evidence(attempt, "clickhouse_generation", record),
             source_snapshot_sha256=exact_sha256(source),
             content_sha256=content,
             schema_sha256=self._target.schema_sha256(seen.staged.name),
@@ -295,7 +299,7 @@ class MsSqlToClickHouseRoute:
             ),
             ingest_principal=_authority(ctx.operation.principal("ingest")),
             publisher_principal=_authority(ctx.operation.principal("publish")),
-            closed_ingest_sha256=closed_ingest_sha256,
+            closed_ingest_sha256=exact_sha256(closure),
         )
 
     def _drop_settled(self, ctx: AttemptContext) -> int:

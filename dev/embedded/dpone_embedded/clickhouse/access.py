@@ -2,8 +2,8 @@
 they use.
 
 The engine's users cannot be created at run time, so each SQL user is bound at its first statement to a pool user
-declared in users.xml whose own privileges are as narrow as the statement's kind. A pool user serves one SQL user
-and is never used again. The file is written before a change is acknowledged.
+declared in users.xml whose own privileges are as narrow as the statement's kind. A pool user that can
+write serves one SQL user and is never used again; the ones that can do nothing share one. The file is written before a change is acknowledged.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from dpone_embedded.clickhouse.statements import (
 )
 
 POOL_PREFIX = "dpone_pool_"
+SHARED = "none"
+"""The class whose one pool user has no rights at all. Its statements carry the SQL user's name as their log_comment."""
 CLASS_GRANTS = {
     "none": (),
     "insert": ("GRANT INSERT ON *.*",),
@@ -142,8 +144,10 @@ class AccessBook:
                 raise denied(user.name, f"{need[0]} ON {need[1]}.{need[2]}")
 
     def bind(self, user: SqlUser, needed: Needs) -> str:
-        """The pool user for a statement of this kind; bound for good, and written down before it is first used."""
-        kind = "none" if needed.reads else "insert" if needed.streams else "publish"
+        """The pool user for a statement of this kind; a writing one is bound for good, written down before its first use."""
+        if needed.reads:
+            return self._pool[SHARED][0]
+        kind = "insert" if needed.streams else "publish"
         if kind not in user.pool:
             free = next((name for name in self._pool[kind] if name not in self.observed), None)
             if free is None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from dpone_embedded.clickhouse.access import CLASS_GRANTS, POOL_PREFIX
+from dpone_embedded.clickhouse.access import CLASS_GRANTS, POOL_PREFIX, SHARED
 
 POOL_SIZE = 256
-"""Unused pool users of each class at every start. A used one stays declared, so that its name keeps its meaning in
-query_log.
+"""Unused pool users of each writing class at every start: one attempt takes one of each. A used one stays declared, so
+that its name keeps its meaning in query_log. The class without rights is one user that all share.
 """
 
 
@@ -68,7 +68,7 @@ def load_secrets(layout: Layout, accounts: list[str], used: set[str]) -> Secrets
         found.accounts.setdefault(name, secrets.token_urlsafe(32))
     for kind in CLASS_GRANTS:
         unused = sum(1 for name in found.pool_of(kind) if name not in used)
-        for _ in range(POOL_SIZE - unused):
+        for _ in range((1 if kind == SHARED else POOL_SIZE) - unused):
             found.pool[f"{POOL_PREFIX}{kind}_{secrets.token_hex(8)}"] = secrets.token_urlsafe(24)
     descriptor = os.open(layout.secrets, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -109,8 +109,10 @@ def write(layout: Layout, found: Secrets, accounts: dict[str, tuple[str, ...]], 
     path = layout.state / "users.xml"
     path.touch(mode=0o600)
     path.write_text(
-        "<clickhouse><profiles><default/><keeper><max_concurrent_queries_for_user>1</max_concurrent_queries_for_user></keeper>"
-        "</profiles><quotas><default/></quotas>\n<users>\n" + "\n".join(users) + "\n</users></clickhouse>\n"
+        "<clickhouse><profiles><default><max_query_size>67108864</max_query_size></default>"
+        "<keeper><max_concurrent_queries_for_user>1</max_concurrent_queries_for_user></keeper></profiles><quotas><default/></quotas>\n<users>\n"
+        + "\n".join(users)
+        + "\n</users></clickhouse>\n"
     )
 
 

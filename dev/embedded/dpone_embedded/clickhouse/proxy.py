@@ -281,6 +281,7 @@ class AccessProxy:
         user, password = request.user, request.password
         if bound is not None:
             user = self._book.bind(*bound)
+            request.parameters["log_comment"] = bound[0].name
             password = self._secrets.pool[user]
         upstream = Wire(*await asyncio.open_connection("127.0.0.1", self._port))
         flight = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpone_embedded.clickhouse.access import POOL_PREFIX, AccessBook, SqlUser
+from dpone_embedded.clickhouse.access import POOL_PREFIX, SHARED, AccessBook, SqlUser
 from dpone_embedded.clickhouse.statements import not_known
 from dpone_embedded.clickhouse.tokens import Token, literal, tokens
 
@@ -84,9 +84,10 @@ def _array(values: Iterable[str]) -> str:
 
 
 def _mapped(column: str, book: AccessBook) -> str:
-    if not book.observed:
-        return column
-    return f"transform({column}, {_array(book.observed)}, {_array(book.observed.values())}, {column})"
+    """The SQL user's name for a pool user: writing ones by the book, the shared one by what the statement carries."""
+    known = f"transform({column}, {_array(book.observed)}, {_array(book.observed.values())}, {column})"
+    shared = f"startsWith({column}, {literal(POOL_PREFIX + SHARED)})"
+    return f"if({shared}, Settings['log_comment'], {known if book.observed else column})"
 
 
 def _processes(table: str, book: AccessBook) -> str:
