@@ -188,6 +188,12 @@ _TYPE_IDS = {
     "varbinary": 165, "varchar": 167, "binary": 173, "char": 175, "rowversion": 189, "nvarchar": 231, "sysname": 231,
     "nchar": 239, "xml": 241,
 }  # fmt: skip
+# The type ids of TDS where they are not those of the catalog.
+_TDS_TYPES = {
+    **_TYPE_IDS,
+    "uniqueidentifier": 36, "tinyint": 38, "smallint": 38, "int": 38, "bigint": 38, "bit": 104, "real": 109,
+    "float": 109, "money": 110, "smallmoney": 110, "datetime": 111, "smalldatetime": 111, "varbinary": 165,
+}  # fmt: skip
 _FIXED_LENGTHS = {
     "bit": (1, 1, 0), "tinyint": (1, 3, 0), "smallint": (2, 5, 0), "int": (4, 10, 0), "bigint": (8, 19, 0),
     "real": (4, 24, 0), "float": (8, 53, 0), "money": (8, 19, 4), "smallmoney": (4, 10, 4), "date": (3, 10, 0),
@@ -262,6 +268,53 @@ def sp_describe_first_result_set(interp: Interpreter, arguments: list[Argument])
     return 0
 
 
+_SUGGESTED: tuple[tuple[str, SqlType], ...] = (
+    ("parameter_ordinal", INT),
+    ("name", _NAME),
+    ("suggested_system_type_id", INT),
+    ("suggested_system_type_name", nvarchar(256)),
+    ("suggested_max_length", SMALLINT),
+    ("suggested_precision", TINYINT),
+    ("suggested_scale", TINYINT),
+    ("suggested_user_type_id", INT),
+    ("suggested_user_type_database", _NAME),
+    ("suggested_user_type_schema", _NAME),
+    ("suggested_user_type_name", _NAME),
+    ("suggested_assembly_qualified_type_name", nvarchar(4000)),
+    ("suggested_xml_collection_id", INT),
+    ("suggested_xml_collection_database", _NAME),
+    ("suggested_xml_collection_schema", _NAME),
+    ("suggested_xml_collection_name", _NAME),
+    ("suggested_is_xml_document", BIT),
+    ("suggested_is_case_sensitive", BIT),
+    ("suggested_is_fixed_length_clr_type", BIT),
+    ("suggested_is_input", BIT),
+    ("suggested_is_output", BIT),
+    ("formal_parameter_name", _NAME),
+    ("suggested_tds_type_id", INT),
+    ("suggested_tds_length", INT),
+)
+
+
+def sp_describe_undeclared_parameters(interp: Interpreter, arguments: list[Argument]) -> int:
+    from tsqldev.session.sysprocs import declarations
+    from tsqldev.session.undeclared import undeclared
+
+    text = str(arguments[0].value or "")
+    given = declarations(str(arguments[1].value)) if len(arguments) > 1 and arguments[1].value else ()
+    rows = []
+    for number, (name, type) in enumerate(undeclared(interp, text, [each.name for each in given]), 1):
+        length, precision, scale = _measures(type)
+        sensitive = int(type.name in CHARACTER and "_CI" not in (type.collation or "_CI"))
+        rows.append(
+            (number, name, _TYPE_IDS.get(type.name, 231), str(type), length, precision, scale)
+            + (None, None, None, None, None, None, None, None, None, 0, sensitive, 0, 1, 0, None)
+            + (_TDS_TYPES.get(type.name, 231), 65535 if length == -1 else length)
+        )
+    _answer(interp, _SUGGESTED, rows)
+    return 0
+
+
 def describe_rows(interp: Interpreter, text: str) -> list[dict[str, object]]:
     """The rows of sys.dm_exec_describe_first_result_set: one a column, or one that tells the error."""
     try:
@@ -290,4 +343,5 @@ PROCEDURES: dict[str, Procedure] = {
     "sp_tablecollations_100": sp_tablecollations,
     "sp_tablecollations_90": sp_tablecollations,
     "sp_describe_first_result_set": sp_describe_first_result_set,
+    "sp_describe_undeclared_parameters": sp_describe_undeclared_parameters,
 }

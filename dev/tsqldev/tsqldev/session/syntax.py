@@ -9,15 +9,15 @@ from tsqldev.errors import SqlError
 from tsqldev.session.lexer import PUNCT
 from tsqldev.session.split import Block, If, Node, Simple, Try, While
 
-_QUERIES = frozenset({"SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE"})
+QUERIES = frozenset({"SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE"})
 # What the parser refuses as not emulated waits until the statement is reached: its branch may never be taken.
 _SYNTAX = frozenset({102, 103, 105, 113, 156, 170})
 
 
 def check_syntax(nodes: Sequence[Node]) -> None:
     """Raises the first syntax error of the queries and changes in `nodes`, with its line."""
-    for node in _simple(nodes):
-        if node.first not in _QUERIES or _is_other(node):
+    for node in simple_statements(nodes):
+        if node.first not in QUERIES or is_other(node):
             continue
         try:
             StatementParser(node.text).statement()
@@ -27,23 +27,24 @@ def check_syntax(nodes: Sequence[Node]) -> None:
                 raise
 
 
-def _simple(nodes: Sequence[Node]) -> Iterator[Simple]:
+def simple_statements(nodes: Sequence[Node]) -> Iterator[Simple]:
+    """The statements of a batch, those in blocks and branches too."""
     for node in nodes:
         if isinstance(node, Simple):
             yield node
         elif isinstance(node, Block):
-            yield from _simple(node.body)
+            yield from simple_statements(node.body)
         elif isinstance(node, If):
-            yield from _simple([node.then] if node.otherwise is None else [node.then, node.otherwise])
+            yield from simple_statements([node.then] if node.otherwise is None else [node.then, node.otherwise])
         elif isinstance(node, While):
-            yield from _simple([node.body])
+            yield from simple_statements([node.body])
         else:
             assert isinstance(node, Try)
-            yield from _simple(node.body)
-            yield from _simple(node.handler)
+            yield from simple_statements(node.body)
+            yield from simple_statements(node.handler)
 
 
-def _is_other(node: Simple) -> bool:
+def is_other(node: Simple) -> bool:
     """Statements that begin like a query and are none: INSERT BULK, UPDATE STATISTICS; and INSERT ... EXEC."""
     if node.first not in ("INSERT", "UPDATE") or len(node.tokens) < 2:
         return False
