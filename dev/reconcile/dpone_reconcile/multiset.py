@@ -6,12 +6,13 @@ A value's text carries its type, so 1, '1' and 1.0 differ; decimals keep their s
 from __future__ import annotations
 
 import datetime
-import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+
+Multiset = Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,18 @@ class Comparison:
     @property
     def equal(self) -> bool:
         return self.missing == 0 and self.extra == 0
+
+
+def multiset(rows: Iterable[Sequence[object]]) -> Multiset:
+    """Count each row by its typed text."""
+    return Counter("\x1f".join(map(canonical, row)) for row in rows)
+
+
+def compare(source: Multiset, target: Multiset) -> Comparison:
+    """What has vanished and what has come, with one row of it as a sample."""
+    missing, extra = source - target, target - source
+    sample = next(iter(extra or missing), "")
+    return Comparison(source.total(), target.total(), missing.total(), extra.total(), sample.replace("\x1f", ", "))
 
 
 def canonical(value: object) -> str:
@@ -49,27 +62,3 @@ def canonical(value: object) -> str:
         case str():
             return f"text:{value}"
     raise TypeError(f"no canonical form for {type(value).__name__}")
-
-
-def compare(source: Iterable[Sequence[object]], target: Iterable[Sequence[object]]) -> Comparison:
-    """Compare two row streams. Memory grows with 16 bytes of hash a distinct row, not with the rows themselves."""
-    counts: Counter[bytes] = Counter()
-    source_rows = target_rows = 0
-    for row in source:
-        counts[_hash(row)] += 1
-        source_rows += 1
-    sample = ""
-    for row in target:
-        key = _hash(row)
-        counts[key] -= 1
-        target_rows += 1
-        if counts[key] < 0 and not sample:
-            sample = ", ".join(canonical(value) for value in row)
-    missing = sum(count for count in counts.values() if count > 0)
-    extra = -sum(count for count in counts.values() if count < 0)
-    return Comparison(source_rows, target_rows, missing, extra, sample)
-
-
-def _hash(row: Sequence[object]) -> bytes:
-    text = "\x1f".join(canonical(value) for value in row)
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()

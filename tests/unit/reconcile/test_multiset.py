@@ -6,13 +6,13 @@ import datetime
 from decimal import Decimal
 
 import pytest
-from dpone_reconcile.multiset import canonical, compare
+from dpone_reconcile.multiset import canonical, compare, multiset
 
 ROWS = [(1, "a", Decimal("1.50")), (1, "a", Decimal("1.50")), (2, None, Decimal("0.00"))]
 
 
 def test_order_does_not_matter() -> None:
-    assert compare(ROWS, list(reversed(ROWS))).equal
+    assert compare(multiset(ROWS), multiset(list(reversed(ROWS)))).equal
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_order_does_not_matter() -> None:
     ],
 )
 def test_a_difference_is_counted(target: list[tuple[object, ...]], missing: int, extra: int) -> None:
-    comparison = compare(ROWS, target)
+    comparison = compare(multiset(ROWS), multiset(target))
 
     assert (comparison.missing, comparison.extra, comparison.equal) == (missing, extra, False)
 
