@@ -183,3 +183,42 @@ def test_a_use_in_another_database_needs_a_user_there(writer: Session) -> None:
             [ObjectUse("SELECT", "Other", table.object_id, table.schema_id, table.owner_id)], writer.principal
         )
     assert caught.value.number == 916
+
+
+def test_a_name_in_another_database_needs_a_user_there_too(writer: Session) -> None:
+    writer.run("CREATE DATABASE Other")
+    writer.login("writer")
+    with pytest.raises(SqlError) as caught:
+        writer.resolve("Other.dbo.t")
+    assert caught.value.number == 916
+    assert writer.resolve("master.sys.databases") is not None
+    writer.become(writer.access.as_user(writer.principal, "writer"))
+    with pytest.raises(SqlError) as confined:
+        writer.resolve("master.sys.databases")
+    assert confined.value.number == 916
+
+
+@pytest.mark.parametrize(
+    ("statements", "everything"),
+    [
+        ([], False),
+        (["GRANT VIEW DEFINITION TO writer"], True),
+        (["USE master", "GRANT VIEW ANY DEFINITION TO writer", "USE Control"], True),
+        (["GRANT VIEW DEFINITION ON SCHEMA::dbo TO writer"], False),
+        (["GRANT VIEW DEFINITION TO writer", "DENY VIEW DEFINITION ON dbo.t TO writers"], False),
+    ],
+)
+def test_who_sees_everything_is_known_without_looking_at_each_object(
+    writer: Session, statements: list[str], everything: bool
+) -> None:
+    writer.run("CREATE TABLE dbo.t (i int)")
+    writer.run("CREATE TABLE dbo.u (i int)")
+    for statement in statements:
+        if statement.startswith("USE "):
+            writer.use(statement[4:])
+        else:
+            writer.run(statement)
+    writer.login("writer")
+    assert writer.value("select meta.sees_everything(meta.current_db())") is everything
+    expected = [] if not statements else ["u"] if "DENY" in statements[-1] else ["t", "u"]
+    assert [row[0] for row in writer.view("sys.tables", "name")] == expected

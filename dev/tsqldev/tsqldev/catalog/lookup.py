@@ -90,12 +90,14 @@ class Catalog:
         return FUNCTIONS
 
     def resolve(self, parts: Sequence[str], database: str, default_schema: str) -> Found | None:
-        """See `tsqldev.compile.names.CompileCatalog`. Raises 911 for a database that does not exist."""
+        """See `tsqldev.compile.names.CompileCatalog`. Raises 911 and 916."""
         if len(parts) > 3:
             return None
         name = parts[-1]
         schema = parts[-2] if len(parts) > 1 else ""
-        database = (parts[-3] if len(parts) > 2 else "") or database
+        if len(parts) > 2 and parts[-3] and parts[-3].casefold() != database.casefold():
+            database = parts[-3]
+            self._require_entry(database)
         version = self.version
         cache = _SHARED.at(version)
         key = ("name", database.casefold(), schema.casefold(), default_schema.casefold(), name.casefold())
@@ -118,6 +120,24 @@ class Catalog:
     def database_id(self, name: str) -> int | None:
         rows = self._rows("select database_id from meta.databases where key = meta.fold(%s)", name)
         return int(rows[0][0]) if rows else None
+
+    def _require_entry(self, database: str) -> None:
+        """Raises 916 where the session's login has no user in another database, 911 where there is none."""
+        rows = self._rows(
+            "select d.name, meta.caller_in(d.database_id) is not null,"
+            " (select name from meta.logins where principal_id = meta.setting('login'))"
+            " from meta.databases d where d.key = meta.fold(%s)",
+            database,
+        )
+        if not rows:
+            raise SqlError(911, f"Database '{database}' does not exist. Make sure that the name is entered correctly.")
+        if not rows[0][1]:
+            raise SqlError(
+                916,
+                f'The server principal "{rows[0][2] or ""}" is not able to access the database "{rows[0][0]}" under the'
+                " current security context.",
+                severity=14,
+            )
 
     def _find(self, name: str, schema: str, database: str, default_schema: str) -> Found | None:
         database_id = self.database_id(database)
