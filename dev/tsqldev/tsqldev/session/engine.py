@@ -246,7 +246,8 @@ class SessionEngine:
         backend.close()
 
     def _connect(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self._conninfo(options=_SETTINGS), autocommit=True, prepare_threshold=2)
+        # psycopg must not prepare by itself: at each DROP, ALTER or ROLLBACK it would DEALLOCATE ALL, Backend's plans too.
+        return psycopg.connect(self._conninfo(options=_SETTINGS), autocommit=True, prepare_threshold=None)
 
 
 def _event(session: SqlSession) -> str:
