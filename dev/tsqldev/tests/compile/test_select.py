@@ -90,11 +90,14 @@ def test_hints_lock_the_rows_that_are_read(sales: Session) -> None:
     assert sql("SELECT id FROM s WITH (UPDLOCK, HOLDLOCK, NOWAIT)").endswith("FOR NO KEY UPDATE OF t1 NOWAIT")
     assert sql("SELECT id FROM s WITH (XLOCK)").endswith("FOR UPDATE OF t1")
     assert "FOR " not in sql("SELECT id FROM s WITH (NOLOCK)")
-    assert "FOR SHARE) AS t1" in sql("SELECT COUNT(*) FROM s WITH (HOLDLOCK)")
-    assert "FOR SHARE) AS t2" in sql("SELECT 1 FROM s a LEFT JOIN s b WITH (HOLDLOCK) ON a.id = b.id")
+    assert "FOR SHARE OF t1) AS t1" in sql("SELECT COUNT(*) FROM s WITH (HOLDLOCK)")
+    joined = sql("SELECT 1 FROM s a LEFT JOIN s b WITH (HOLDLOCK) ON a.id = b.id")
+    assert joined.endswith("AS t2 WHERE (t1.c1 = t2.c1) FOR SHARE OF t2) AS t2 ON true")
     sales.context = replace(sales.context, isolation="SERIALIZABLE")
     assert sql("SELECT id FROM s").endswith("FOR SHARE OF t1")
     assert sales.run("SELECT COUNT_BIG(*) FROM s WHERE k = 'x'") == [(1,)]
+    counted = "SELECT COUNT(b.id), COUNT(*) FROM s a LEFT JOIN s b ON b.id = a.id + 1 JOIN s c ON c.id = a.id"
+    assert sales.run(counted) == [(2, 3)]
 
 
 def test_a_key_lookup_uses_the_index_on_the_key_expression(sales: Session) -> None:

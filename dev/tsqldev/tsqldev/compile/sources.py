@@ -81,6 +81,8 @@ class Sources:
         self.scope = scope
         self.plain = plain
         self.locks: list[str] = []
+        # By alias, the two halves of a subquery that locks its table; a WHERE may stand between them.
+        self.inner_locks: dict[str, tuple[str, str]] = {}
 
     def compile(self, source: t.Source, *, outer: bool = False) -> str:
         if isinstance(source, t.TableRef):
@@ -154,8 +156,10 @@ class Sources:
             strength, nowait, _ = lock.partition(" NOWAIT")
             self.locks.append(f"{strength} OF {alias}{nowait}")
             return f"{relation} AS {alias}"
-        columns = ", ".join(info.physical)
-        return f"(SELECT {columns} FROM {relation} {lock}) AS {alias}"
+        columns = ", ".join(f"{alias}.{physical}" for physical in info.physical)
+        strength, nowait, _ = lock.partition(" NOWAIT")
+        self.inner_locks[alias] = (f"SELECT {columns} FROM {relation} AS {alias}", f" {strength} OF {alias}{nowait}")
+        return f"({' '.join(self.inner_locks[alias])}) AS {alias}"
 
     def _derived(self, source: t.Derived, lateral: Scope | None) -> str:
         from tsqldev.compile.queries import named_columns
@@ -272,6 +276,11 @@ class Sources:
         on = ""
         if join.on is not None:
             on = f" ON {Expressions(self.unit, self.scope).condition(join.on)}"
+        locked = self.inner_locks.get(right.rpartition(" AS ")[2]) if isinstance(join.right, t.TableRef) else None
+        if locked is not None and join.kind in ("LEFT", "INNER"):
+            # Only the rows that are joined are locked, and an index finds them.
+            alias = right.rpartition(" AS ")[2]
+            right, on = f"LATERAL ({locked[0]} WHERE {on[len(' ON ') :]}{locked[1]}) AS {alias}", " ON true"
         if join.kind in ("LEFT", "FULL"):
             self._weaken(middle, len(self.scope.sources))
         if isinstance(join.right, t.Join):
