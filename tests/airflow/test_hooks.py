@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.hooks import (
     DponeClickHouseHook,
     DponeLedgerHook,
@@ -89,3 +90,22 @@ def test_clickhouse_and_postgres_connections(monkeypatch: pytest.MonkeyPatch) ->
     postgres = DponePostgresHook("pg").dsn()
     assert (postgres.port, postgres.database, postgres.sslmode) == (6543, "flights_ops", "prefer")
     assert PASSWORD not in f"{clickhouse!r} {postgres!r}"
+
+
+def test_a_wrong_address_is_one_clear_message_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        common = {"host": "127.0.0.1", "port": port, "login": "controller", "password": PASSWORD}
+        connection(monkeypatch, "sql", conn_type="dpone_mssql", **common)
+        connection(monkeypatch, "ch", conn_type="dpone_clickhouse", **common)
+        connection(monkeypatch, "pg", conn_type="dpone_postgres", **common)
+        for hook in (DponeMsSqlHook("sql"), DponeClickHouseHook("ch"), DponePostgresHook("pg")):
+            with pytest.raises(ControlUnavailable) as refused:
+                hook.get_conn()
+            text = str(refused.value)
+            assert f"127.0.0.1,{port}" in text or f"127.0.0.1:{port}" in text
+            assert "controller" in text and PASSWORD not in text
+            assert not refused.value.state_may_have_changed
+            answered, message = hook.test_connection()
+            assert not answered and message.startswith("DPONE_CONTROL_UNAVAILABLE") and PASSWORD not in message
