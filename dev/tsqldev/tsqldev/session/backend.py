@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -102,7 +102,7 @@ class Backend:
 
     def stream(
         self, sql: str, types: Sequence[SqlType] = (), values: Sequence[object] = (), key: object = None
-    ) -> Iterator[Row]:
+    ) -> Generator[Row, None, None]:
         """The rows as they come, in bounded memory. The connection is busy until the iterator is done or closed."""
         self._send(sql, types, values, key)
         self._pg.set_chunked_rows_mode(_CHUNK)

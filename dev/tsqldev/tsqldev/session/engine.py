@@ -74,6 +74,8 @@ class SessionEngine:
 
     def close(self) -> None:
         self._closed = True
+        for what, count in sorted(self.registry.refusals().items()):
+            log.info("refused %s times: %s", count, what)
         with self._idle_lock:
             for backend in self._idle:
                 backend.close()

@@ -307,9 +307,32 @@ def sp_describe_undeclared_parameters(interp: Interpreter, arguments: list[Argum
         length, precision, scale = _measures(type)
         sensitive = int(type.name in CHARACTER and "_CI" not in (type.collation or "_CI"))
         rows.append(
-            (number, name, _TYPE_IDS.get(type.name, 231), str(type), length, precision, scale)
-            + (None, None, None, None, None, None, None, None, None, 0, sensitive, 0, 1, 0, None)
-            + (_TDS_TYPES.get(type.name, 231), 65535 if length == -1 else length)
+            (
+                number,
+                name,
+                _TYPE_IDS.get(type.name, 231),
+                str(type),
+                length,
+                precision,
+                scale,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                0,
+                sensitive,
+                0,
+                1,
+                0,
+                None,
+                _TDS_TYPES.get(type.name, 231),
+                65535 if length == -1 else length,
+            )  # fmt: skip
         )
     _answer(interp, _SUGGESTED, rows)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -148,7 +149,8 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
     key = _plan_key(interp)
     if compiled.columns and not compiled.assigns:
         if compiled.kind in _READS:
-            return _send_stream(interp, compiled.columns, session.backend.stream(compiled.sql, types, data, key))
+            with closing(session.backend.stream(compiled.sql, types, data, key)) as rows_as_they_come:
+                return _send_stream(interp, compiled.columns, rows_as_they_come)
         rows, count = session.backend.run(compiled.sql, types, data, key)
         if compiled.count_in_result:
             raise unsupported("OUTPUT rows of this statement")

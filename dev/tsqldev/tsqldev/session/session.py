@@ -17,7 +17,7 @@ from tsqldev.session import procedures, scratch, sysprocs
 from tsqldev.session.applocks import Owner
 from tsqldev.session.backend import Backend
 from tsqldev.session.bulk import BulkLoad, copy_blocks
-from tsqldev.session.capture import Capture
+from tsqldev.session.capture import Capture, LogSink
 from tsqldev.session.definitions import SessionCatalog
 from tsqldev.session.frames import (
     Attention,
@@ -290,6 +290,8 @@ class SqlSession(Identity):
         if self._closed:
             return
         self._closed = True
+        # There is nobody left to tell.
+        self.sink = LogSink(self.record.login_name)
         self.record.status = "rollback" if self.transactions.count else "sleeping"
         try:
             self.transactions.abandon()
