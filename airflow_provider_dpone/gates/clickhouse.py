@@ -69,6 +69,33 @@ class ClickHouseGate:
         self._lifetime = lifetime
         self._interval = read_interval_seconds
 
+    def require_ready(self) -> None:
+        """Refuse, before anything is admitted, a server or accounts with which no attempt could be issued or proven.
+
+        Whether users can be stored is found out by making one that can never log in, and dropping it.
+        """
+        access = self._access_client()
+        if str(access.command(_SQL.text("may_manage"))) != "1":
+            raise ConfigurationError(
+                "clickhouse_access_rights",
+                happened=f"{self._access.user} may not manage users, or may not kill their queries.",
+                check="GRANT ACCESS MANAGEMENT, KILL QUERY ON *.* to the account of dpone_clickhouse_admin.",
+            )
+        user = quote_clickhouse(f"dpone_c_{uuid.uuid4().hex}")
+        _must(access, _SQL.text("create_tombstone", user=user, valid_until=_EXPIRED, **_hashed(Secret.generate())))
+        _must(access, _SQL.text("drop_user", user=user))
+        observer = connect(self._observer)
+        self._identity(observer)
+        self._require_sight(observer)
+
+    def _require_sight(self, observer: Client) -> None:
+        if str(observer.command(_SQL.text("may_observe"))) != "1":
+            raise ConfigurationError(
+                "clickhouse_observer_rights",
+                happened=f"{self._observer.user} may not see every table: it would see fewer rows, and no error.",
+                check="GRANT SELECT, SHOW TABLES ON *.* to the observer.",
+            )
+
     def new_principal(self, purpose: Purpose) -> Principal:
         """A random user identity of this server. No I/O."""
         return new_clickhouse_principal(self.service_id, purpose)
@@ -169,12 +196,7 @@ class ClickHouseGate:
             )
         observer = connect(self._observer)
         identity = self._identity(observer)
-        if str(observer.command(_SQL.text("may_observe"))) != "1":
-            raise ConfigurationError(
-                "clickhouse_observer_rights",
-                happened=f"{self._observer.user} may not see every table: it would see fewer rows, and no error.",
-                check="GRANT SELECT, SHOW TABLES ON *.* to the observer.",
-            )
+        self._require_sight(observer)
         control = self._positive_control(observer)
         for read in range(2):
             if read:

@@ -6,6 +6,10 @@ SELECT toString(serverUUID()) AS service_id, version() AS server_version, curren
 -- Whether this account can see every table: without it the catalog shows fewer rows instead of an error.
 CHECK GRANT SHOW TABLES, SELECT ON *.*
 
+-- name: may_manage
+-- Whether this account can make, change and bar users, and end their queries.
+CHECK GRANT ACCESS MANAGEMENT, KILL QUERY ON *.*
+
 -- name: user
 -- Where the user of this exact name is stored, and from how many hosts it may log in.
 SELECT storage, length(host_ip) + length(host_names) + length(host_names_regexp) + length(host_names_like)

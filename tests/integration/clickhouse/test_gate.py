@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import re
 import threading
@@ -22,6 +23,7 @@ from airflow_provider_dpone.contracts.errors import (
     NotQuiescent,
 )
 from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.clickhouse import connect
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.clickhouse_names import staging_table, staging_uuid
@@ -264,16 +266,37 @@ def test_a_lost_reply_while_closing_is_sent_again_because_closing_is_idempotent(
     assert dropper.forwarded == 2 and document["tombstone"] is True
 
 
+def bare_engine(world: World, server: ClickHouseServer) -> ClickHouseGate:
+    """The engine behind the proxy: a server that cannot store users, because its only access storage is users.xml."""
+    configuration = (server.log_files[0].parent / "config.xml").read_text()
+    port = int(re.findall(r"<http_port>(\d+)</http_port>", configuration)[0])
+    access = replace(world.access, port=port)
+    with closing(connect(access)) as client:
+        service_id = str(client.command("SELECT toString(serverUUID())"))
+    return ClickHouseGate(service_id=service_id, access=access, observer=replace(world.observer, port=port))
+
+
 def test_a_server_without_user_management_gives_one_clear_message(
     world: World, staged: Operation, clickhouse_server: ClickHouseServer
 ) -> None:
-    # The engine behind the proxy is such a server: its only access storage is users.xml.
-    state = clickhouse_server.log_files[0].parent
-    port = int(re.findall(r"<http_port>(\d+)</http_port>", (state / "config.xml").read_text())[0])
-    bare = replace(world.access, port=port)
-    with closing(connect(bare)) as client:
-        service_id = str(client.command("SELECT toString(serverUUID())"))
-    gate = ClickHouseGate(service_id=service_id, access=bare, observer=replace(world.observer, port=port))
+    gate = bare_engine(world, clickhouse_server)
     grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(staged.attempt_sha256))
     with pytest.raises(ConfigurationError, match="clickhouse_user_management"):
+        gate.require_ready()
+    with pytest.raises(ConfigurationError, match="clickhouse_user_management"):
         gate.issue(staged, gate.new_principal("ingest"), grant)
+
+
+def test_accounts_without_their_rights_are_refused_before_anything_is_admitted(world: World) -> None:
+    world.gate.require_ready()
+    no_rights = ClickHouseGate(service_id=world.service_id, access=world.observer, observer=world.observer)
+    with pytest.raises(ConfigurationError, match="clickhouse_access_rights"):
+        no_rights.require_ready()
+    with closing(connect(world.access)) as client:
+        name = f"blind_{world.database}"
+        digest = hashlib.sha256(b"a password of an observer without rights").hexdigest()
+        client.command(f"CREATE USER {name} IDENTIFIED WITH sha256_hash BY '{digest}' HOST LOCAL")
+    blind = world.access.for_user(name, Secret("a password of an observer without rights"))
+    with pytest.raises(ConfigurationError, match="clickhouse_observer_rights"):
+        ClickHouseGate(service_id=world.service_id, access=world.access, observer=blind).require_ready()
+    assert world.sql("SELECT count() FROM system.users WHERE startsWith(name, 'dpone_c_')") == [(0,)]
