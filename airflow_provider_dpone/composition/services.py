@@ -197,11 +197,16 @@ def guarded_attempt(
         map_index=coordinates.map_index,
         guard_epochs=active.guard_epochs,
     )
+    route, gates = route_for(services, active), gates_for(services)
+    clickhouse = gates.get("clickhouse")
+    if isinstance(clickhouse, ClickHouseGate) and any(connector == "clickhouse" for connector, _ in route.principals()):
+        # Before admission: a server that cannot store users would leave an operation that never gets a credential.
+        clickhouse.require_ready()
     return GuardedAttempt(
         attempt,
         coordinates,
-        route=route_for(services, active),
-        gates=gates_for(services),
+        route=route,
+        gates=gates,
         ledger=AttemptStore(services.control, services.ledger),
         log=log,
     )
