@@ -65,6 +65,8 @@ class ClickHouse:
         self._client = httpx.Client(
             base_url=f"http://{host}:{port}",
             headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": password},
+            # Without it 10.00 is written as 10, and a lost scale could not be told from a kept one.
+            params={"output_format_decimal_trailing_zeros": 1},
             timeout=300,
         )
 
