@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from tsqldev.catalog.build import TableBuilder, open_table
+from tsqldev.catalog.constraints import add_constraint, enforce_foreign
 from tsqldev.catalog.definitions import (
     ColumnSpec,
     KeySpec,
@@ -72,7 +73,7 @@ def _add(st: Statement, build: TableBuilder, *, checked: bool) -> None:
     for constraint in spec.constraints:
         if isinstance(constraint, KeySpec):
             _require_not_null(build, constraint)
-        build.add(constraint, checked=checked)
+        add_constraint(build, constraint, checked=checked)
 
 
 def _require_not_null(build: TableBuilder, key: KeySpec) -> None:
@@ -363,7 +364,7 @@ def _check(st: Statement, build: TableBuilder, *, trusted: bool) -> None:
                     f' database "{build.database}", table "{build.schema}.{build.name}".',
                 ) from error
         elif enable:
-            build.enforce_foreign(object_id, checked=trusted, name=name)
+            enforce_foreign(build, object_id, checked=trusted, name=name)
         st.run(
             f"update meta.{table} set is_disabled = %s, is_not_trusted = %s where object_id = %s",
             not enable,

@@ -6,7 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psycopg
 
-from tsqldev.catalog import alter, databases, grants, indexes, modules, principals, properties, tables
+from tsqldev.catalog import (
+    alter,
+    databases,
+    grants,
+    indexes,
+    logins,
+    modules,
+    owners,
+    properties,
+    tables,
+    triggers,
+    users,
+    views,
+)
 from tsqldev.catalog.access import Access
 from tsqldev.catalog.lookup import Catalog, Connection
 from tsqldev.catalog.statement import DdlContext, DdlResult, Statement
@@ -41,43 +54,43 @@ HANDLERS: Mapping[str, Handler] = {
     **{f"CREATE {words}": indexes.create_index for words in _CREATE_INDEX},
     "ALTER INDEX": indexes.alter_index,
     "DROP INDEX": indexes.drop_index,
-    "CREATE VIEW": modules.create_view,
-    "CREATE OR ALTER VIEW": modules.create_view,
-    "ALTER VIEW": modules.create_view,
+    "CREATE VIEW": views.create_view,
+    "CREATE OR ALTER VIEW": views.create_view,
+    "ALTER VIEW": views.create_view,
     "CREATE PROCEDURE": modules.create_procedure,
     "CREATE OR ALTER PROCEDURE": modules.create_procedure,
     "ALTER PROCEDURE": modules.create_procedure,
     "CREATE PROC": modules.create_procedure,
     "CREATE OR ALTER PROC": modules.create_procedure,
     "ALTER PROC": modules.create_procedure,
-    "CREATE TRIGGER": modules.create_trigger,
-    "CREATE OR ALTER TRIGGER": modules.create_trigger,
-    "ALTER TRIGGER": modules.create_trigger,
+    "CREATE TRIGGER": triggers.create_trigger,
+    "CREATE OR ALTER TRIGGER": triggers.create_trigger,
+    "ALTER TRIGGER": triggers.create_trigger,
     "DROP VIEW": modules.drop_module,
     "DROP PROCEDURE": modules.drop_module,
     "DROP PROC": modules.drop_module,
     "DROP TRIGGER": modules.drop_module,
-    "ENABLE TRIGGER": modules.switch_trigger,
-    "DISABLE TRIGGER": modules.switch_trigger,
+    "ENABLE TRIGGER": triggers.switch_trigger,
+    "DISABLE TRIGGER": triggers.switch_trigger,
     "CREATE SCHEMA": databases.create_schema,
     "ALTER SCHEMA": databases.alter_schema,
     "DROP SCHEMA": databases.drop_schema,
     "CREATE DATABASE": databases.create_database,
     "ALTER DATABASE": databases.alter_database,
     "DROP DATABASE": databases.drop_database,
-    "CREATE LOGIN": principals.create_login,
-    "ALTER LOGIN": principals.alter_login,
-    "DROP LOGIN": principals.drop_login,
-    "CREATE USER": principals.create_user,
-    "ALTER USER": principals.alter_user,
-    "DROP USER": principals.drop_user,
-    "CREATE ROLE": principals.create_role,
-    "ALTER ROLE": principals.alter_role,
-    "DROP ROLE": principals.drop_role,
-    "CREATE SERVER ROLE": principals.create_server_role,
-    "ALTER SERVER ROLE": principals.alter_server_role,
-    "DROP SERVER ROLE": principals.drop_server_role,
-    "ALTER AUTHORIZATION": principals.alter_authorization,
+    "CREATE LOGIN": logins.create_login,
+    "ALTER LOGIN": logins.alter_login,
+    "DROP LOGIN": logins.drop_login,
+    "CREATE USER": users.create_user,
+    "ALTER USER": users.alter_user,
+    "DROP USER": users.drop_user,
+    "CREATE ROLE": users.create_role,
+    "ALTER ROLE": users.alter_role,
+    "DROP ROLE": users.drop_role,
+    "CREATE SERVER ROLE": logins.create_server_role,
+    "ALTER SERVER ROLE": logins.alter_server_role,
+    "DROP SERVER ROLE": logins.drop_server_role,
+    "ALTER AUTHORIZATION": owners.alter_authorization,
     "GRANT": grants.change_permissions,
     "DENY": grants.change_permissions,
     "REVOKE": grants.change_permissions,
@@ -156,13 +169,13 @@ class Ddl:
     def refresh_view(self, name: str, context: DdlContext) -> DdlResult:
         """sp_refreshview and sp_refreshsqlmodule."""
         statement = self._statement("", context)
-        modules.refresh_view(statement, Reader(name).qualified())
+        views.refresh_view(statement, Reader(name).qualified())
         return statement.result
 
     def change_membership(self, role: str, member: str, *, add: bool, server: bool, context: DdlContext) -> DdlResult:
         """sp_addrolemember, sp_droprolemember, sp_addsrvrolemember, sp_dropsrvrolemember."""
         statement = self._statement("", context)
-        change = principals.change_server_membership if server else principals.change_membership
+        change = logins.change_server_membership if server else users.change_membership
         change(statement, role, member, add=add)
         return statement.result
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tsqldev.catalog.build import TableBuilder, index_sql
+from tsqldev.catalog.constraints import add_constraint
 from tsqldev.catalog.definitions import (
     CheckSpec,
     ColumnSpec,
@@ -85,7 +86,7 @@ def new_table(st: Statement, parts: tuple[str, ...], spec: TableSpec) -> TableBu
             build.add_default(column_spec.name, column_spec.default)
     # Keys first: a foreign key may refer to this table's own. A clustered key takes index id 1 before others count on.
     for constraint in sorted(spec.constraints, key=_order):
-        build.add(constraint)
+        add_constraint(build, constraint)
     return build
 
 
