@@ -114,6 +114,8 @@ class Identity:
             raise near(items[0] if items else node.tokens[-1])
         self.impersonations.append(Impersonation(self.principal, len(interp.frames), final))
         self.principal = target
+        # Other sessions see the new SID at once, not with this session's next statement.
+        self.sync()
 
     def _principal_name(self, interp: Interpreter, node: Simple, token: Token) -> str:
         if token.kind == STRING:
