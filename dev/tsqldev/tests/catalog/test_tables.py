@@ -270,3 +270,12 @@ def test_select_into_makes_a_table_of_the_columns(session: Session) -> None:
     assert [(c.name, c.type, c.identity) for c in made.columns] == [
         (c.name, c.type, c.identity) for c in source.columns
     ]
+
+
+def test_a_clustered_columnstore_index_follows_the_columns(session: Session) -> None:
+    session.run("CREATE TABLE dbo.t (a int, b varchar(5))")
+    session.run("CREATE CLUSTERED COLUMNSTORE INDEX cci ON dbo.t")
+    session.run("ALTER TABLE dbo.t ADD c int NULL")
+    session.run("ALTER TABLE dbo.t ALTER COLUMN b varchar(20) NULL")
+    session.run("ALTER TABLE dbo.t DROP COLUMN a")
+    assert session.view("sys.index_columns", "column_id, key_ordinal, is_included_column") == [(2, 0, 1), (3, 0, 1)]

@@ -106,6 +106,14 @@ def _add_column(st: Statement, build: TableBuilder, spec: ColumnSpec, table: Tab
             f" conditions are satisfied the table must be empty to allow addition of this column. Column '{spec.name}'"
             f" cannot be added to non-empty table '{build.name}' because it does not satisfy these conditions.",
         ) from error
+    # A clustered columnstore index holds every column of its table.
+    st.run(
+        "insert into meta.index_columns select i.object_id, i.index_id, (select max(index_column_id) + 1"
+        " from meta.index_columns k where k.object_id = i.object_id and k.index_id = i.index_id), %s, 0, false, true"
+        " from meta.indexes i where i.object_id = %s and i.type = 5",
+        column.column_id,
+        build.object_id,
+    )
     if column.type.name == "rowversion":
         touch_rowversion(st, build, column)
     if column.identity:
@@ -177,12 +185,12 @@ def drop_constraint(st: Statement, build: TableBuilder, found: Found, name: str,
 
 
 def _dependents(st: Statement, object_id: int, column_id: int, physical: str) -> list[str]:
-    """Constraints and indexes that stand on a column."""
+    """Constraints and indexes that stand on a column; a clustered columnstore index holds all, and stops no change."""
     return [
         row[0]
         for row in st.run(
             "select i.name from meta.index_columns k join meta.indexes i using (object_id, index_id)"
-            " where k.object_id = %s and k.column_id = %s"
+            " where k.object_id = %s and k.column_id = %s and i.type <> 5"
             " union all select o.name from meta.default_constraints d join meta.objects o using (object_id)"
             " where d.parent_object_id = %s and d.parent_column_id = %s"
             " union all select o.name from meta.check_constraints c join meta.objects o using (object_id)"
@@ -220,6 +228,7 @@ def _drop_column(st: Statement, build: TableBuilder, name: str, *, quietly: bool
         st.run(f"drop trigger rowversion on {build.relation}")
     st.run(f"alter table {build.relation} drop column {physical}")
     st.run("delete from meta.columns where object_id = %s and column_id = %s", build.object_id, column.column_id)
+    st.run("delete from meta.index_columns where object_id = %s and column_id = %s", build.object_id, column.column_id)
     st.run(
         "delete from meta.extended_properties where class = 1 and major_id = %s and minor_id = %s",
         build.object_id,
