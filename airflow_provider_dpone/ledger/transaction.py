@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
@@ -121,7 +121,7 @@ class ControlLedger:
         except driver_errors() as err:
             raise ControlUnavailable("control_read", happened=f"the ledger could not be read: {_cause(err)}") from err
         finally:
-            connection.close()
+            _close(connection)
 
     @contextmanager
     def _exclusive(self, step: str) -> Iterator[tuple[Connection, ControlTransaction]]:
@@ -134,15 +134,15 @@ class ControlLedger:
             yield connection, transaction
         finally:
             # Closing ends a transaction that was not committed, and with it the lock.
-            connection.close()
+            _close(connection)
 
     def _open(self) -> Connection:
         try:
             connection = self._connect()
+            # Transactions are written in SQL that can be read; a driver's own implicit BEGIN would nest with ours.
+            cast("_ManualConnection", connection).setautocommit(True)
         except driver_errors() as err:
             raise ControlUnavailable("control_connect", happened=f"no control session: {_cause(err)}") from err
-        # Transactions are written in SQL that can be read; a driver's own implicit BEGIN would nest with ours.
-        cast("_ManualConnection", connection).setautocommit(True)
         return connection
 
     def _begin(self, connection: Connection, batch: str) -> ControlTransaction:
@@ -236,6 +236,12 @@ class ControlLedger:
                 check="the control database; then read the operation or the activation again.",
                 avoid="repeat the step before the ledger was read.",
             ) from (lost or err)
+
+
+def _close(connection: Connection) -> None:
+    # A connection that broke has nothing left to end, and what was to be said about it is already said.
+    with suppress(*driver_errors()):
+        connection.close()
 
 
 class _ProvenAbsent(Exception):

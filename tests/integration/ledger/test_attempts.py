@@ -93,7 +93,8 @@ def test_sixteen_admissions_on_disjoint_guards_all_succeed(ledger: LiveLedger) -
 
 def test_of_many_runs_on_one_guard_exactly_one_is_admitted(ledger: LiveLedger) -> None:
     activation = ledger.active()
-    admitted, refused = together(8, lambda number: ledger.admit(activation, where=make.coordinates(f"run {number}")))
+    runs = [make.coordinates(f"{activation.activation_id} {number}") for number in range(8)]
+    admitted, refused = together(8, lambda number: ledger.admit(activation, where=runs[number]))
     assert len(admitted) == 1
     assert [type(error) for error in refused] == [Overlap] * 7
 
