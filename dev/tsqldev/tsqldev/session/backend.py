@@ -79,6 +79,7 @@ class Backend:
         self._prepared: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._seen: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._names = 0
+        self._version: object = None
         # A cancel request reaches whatever runs when it arrives: it may only be sent while a statement is running.
         self._running = threading.Lock()
         self._busy = False
@@ -189,6 +190,7 @@ class Backend:
         """
         if key is None or "pg_temp." in sql:
             return None
+        self._keep_current(key)
         full = (sql, tuple(oids), key)
         name = self._prepared.get(full)
         if name is not None:
@@ -208,6 +210,16 @@ class Backend:
         self._finish()
         self._prepared[full] = name
         return name
+
+    def _keep_current(self, key: object) -> None:
+        """Plans of an earlier version of the definitions (the first part of a key) will not be asked for again."""
+        version = key[0] if isinstance(key, tuple) else None
+        if version is None or version == self._version:
+            return
+        self._version = version
+        stale = [full for full in self._prepared if isinstance(full[2], tuple)]
+        if stale:
+            self.script("; ".join(f"DEALLOCATE {self._prepared.pop(full).decode()}" for full in stale))
 
     def _finish(self) -> pq.abc.PGresult:
         self._busy = True

@@ -306,34 +306,12 @@ def sp_describe_undeclared_parameters(interp: Interpreter, arguments: list[Argum
     for number, (name, type) in enumerate(undeclared(interp, text, [each.name for each in given]), 1):
         length, precision, scale = _measures(type)
         sensitive = int(type.name in CHARACTER and "_CI" not in (type.collation or "_CI"))
-        rows.append(
-            (
-                number,
-                name,
-                _TYPE_IDS.get(type.name, 231),
-                str(type),
-                length,
-                precision,
-                scale,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                0,
-                sensitive,
-                0,
-                1,
-                0,
-                None,
-                _TDS_TYPES.get(type.name, 231),
-                65535 if length == -1 else length,
-            )  # fmt: skip
-        )
+        row = (
+            number, name, _TYPE_IDS.get(type.name, 231), str(type), length, precision, scale,
+            None, None, None, None, None, None, None, None, None, 0, sensitive, 0, 1, 0, None,
+            _TDS_TYPES.get(type.name, 231), 65535 if length == -1 else length,
+        )  # fmt: skip
+        rows.append(row)
     _answer(interp, _SUGGESTED, rows)
     return 0
 
