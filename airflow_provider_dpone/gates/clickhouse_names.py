@@ -24,3 +24,8 @@ def retired_table(attempt_sha256: str) -> str:
 def staging_uuid(attempt_sha256: str) -> uuid.UUID:
     """The UUID that the staging table is created with."""
     return uuid.uuid5(_STAGING, attempt_sha256)
+
+
+def query_id(attempt_sha256: str, purpose: str) -> str:
+    """The query id of the one statement of a purpose: what the server's query_log is searched by."""
+    return f"dpone-{purpose}-{attempt_sha256.removeprefix('sha256:')}"

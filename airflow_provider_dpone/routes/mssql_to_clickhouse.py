@@ -28,7 +28,7 @@ from airflow_provider_dpone.contracts.snapshot import (
 from airflow_provider_dpone.drivers import quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
-from airflow_provider_dpone.gates.clickhouse_names import staging_table, staging_uuid
+from airflow_provider_dpone.gates.clickhouse_names import query_id, staging_table, staging_uuid
 from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential
 from airflow_provider_dpone.routes import snapshot
 from airflow_provider_dpone.routes.arrow_stream import ArrowStream
@@ -161,7 +161,7 @@ class MsSqlToClickHouseRoute:
             database=plan.database, staging_table=staging_table(attempt), target_table=plan.target_table
         )
         credential = ctx.issue("publish", publish)
-        error = snapshot.exchange(self._target, self._as(credential), record)
+        error = snapshot.exchange(self._target, self._as(ctx, credential), record)
         if error is not None:
             ctx.log.warning("EXCHANGE was not acknowledged; the UUIDs will tell whether it took place: %s", error)
         ctx.close("publish")
@@ -214,9 +214,10 @@ class MsSqlToClickHouseRoute:
         if measured.rows:
             names = [carrier.name for carrier in stream.carriers]
             table = quote_clickhouse(self._plan.database, staging_table(ctx.operation.attempt_sha256))
-            with closing(connect(self._as(credential), settings=_INSERT_SETTINGS)) as client:
+            named = {"query_id": query_id(ctx.operation.attempt_sha256, "ingest")}
+            with closing(connect(self._as(ctx, credential), settings=_INSERT_SETTINGS)) as client:
                 try:
-                    client.raw_insert(table, names, insert_block=stream.generate(), fmt="ArrowStream")
+                    client.raw_insert(table, names, insert_block=stream.generate(), fmt="ArrowStream", settings=named)
                 except Exception as err:
                     # The HTTP client hides an error of the source behind its own; the source's is the cause.
                     raise (stream.failure or err) from err
@@ -313,8 +314,10 @@ class MsSqlToClickHouseRoute:
                 kept += size
         return kept
 
-    def _as(self, credential: Credential) -> ClickHouseDsn:
-        return self._access.for_user(credential.username, credential.secret)
+    def _as(self, ctx: AttemptContext, credential: Credential) -> ClickHouseDsn:
+        """The attempt's own login; the client name carries the attempt into the server's logs."""
+        app = f"dpone-{ctx.operation.digest_prefix}"
+        return self._access.for_user(credential.username, credential.secret, app=app)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from airflow_provider_dpone.contracts.snapshot import (
 )
 from airflow_provider_dpone.drivers import load_sql, quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
-from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table
+from airflow_provider_dpone.gates.clickhouse_names import query_id, retired_table, staging_table
 from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget, Table
 from airflow_provider_dpone.routes.interface import Observation
 
@@ -68,7 +68,7 @@ def exchange(target: ClickHouseTarget, publisher: ClickHouseDsn, record: Snapsho
         if before is None or before.uuid != intent.generation.old_target_uuid:
             raise TargetChanged("target_uuid")
         try:
-            client.command(statement)
+            client.command(statement, settings={"query_id": query_id(intent.attempt.sha256, "publish")})
         except ClickHouseError as err:
             return str(err)
     return None

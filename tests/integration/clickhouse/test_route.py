@@ -16,7 +16,7 @@ from airflow_provider_dpone.contracts.proof import TerminalState
 from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.clickhouse import connect
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
-from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
+from airflow_provider_dpone.gates.clickhouse_names import query_id, retired_table, staging_table, staging_uuid
 from airflow_provider_dpone.routes import mssql_to_clickhouse, snapshot
 from airflow_provider_dpone.routes.mssql_source import Measure
 from airflow_provider_dpone.routes.mssql_to_clickhouse import (
@@ -123,6 +123,13 @@ def test_a_table_is_published_and_published_again(target: World, source: type[Ta
     assert (report.rows, report.bytes, target.ledger.charged) == (1000, 10_000, 10_000)
     assert outcome(target, made, operation) == "SUCCEEDED"
     assert published(target) == source.rows
+    target.do("SYSTEM FLUSH LOGS")
+    for purpose in ("ingest", "publish"):
+        logged = target.sql(
+            "SELECT DISTINCT user FROM system.query_log WHERE type = 'QueryFinish' "
+            f"AND query_id = '{query_id(operation.attempt_sha256, purpose)}'"
+        )
+        assert logged == [(operation.principal(purpose).name,)]
 
     source.rows = [(1, "x")]
     target.ledger.records.clear()
