@@ -43,6 +43,8 @@ class Identity:
 
     def __init__(self) -> None:
         self.impersonations: list[Impersonation] = []
+        # The security ids of the logins that this session has acted as: what other sessions see of it.
+        self.sids: dict[int, bytes] = {}
         self._sent: tuple[object, ...] | None = None
 
     # -- databases
@@ -176,5 +178,5 @@ class Identity:
         rows, _ = self.backend.run(
             f"select (select sid from meta.logins where principal_id = {self.principal.login_id}), {calls}"
         )
-        self.record.security_id = bytes(rows[0][0] or b"")
+        self.sids[self.principal.login_id] = bytes(rows[0][0] or b"")
         self._sent = wanted

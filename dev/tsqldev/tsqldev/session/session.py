@@ -89,6 +89,7 @@ class SqlSession(Identity):
     def opened(self, login: Login, principal: Principal) -> None:
         """Authentication succeeded: this is who the session is."""
         self.login = login
+        self.sids[login.login_id] = login.sid
         self.principal = principal
         self._announced = principal.database
 
@@ -433,6 +434,7 @@ class SqlSession(Identity):
         principal = getattr(self, "principal", None)
         if principal is not None:
             record.login_name = principal.login
+            record.security_id = self.sids.get(principal.login_id, b"")
             record.database_id = principal.database_id
             record.database_name = principal.database
         record.ansi = {
