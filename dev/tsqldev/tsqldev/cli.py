@@ -57,6 +57,7 @@ def _serve(options: argparse.Namespace) -> int:
         threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
 
     # Imported late: --help and a wrong option need not wait for it.
+    from tsqldev.catalog.bootstrap import MadeByAnother
     from tsqldev.endpoint import endpoint
     from tsqldev.pgserver import PostgresFailed
 
@@ -70,7 +71,7 @@ def _serve(options: argparse.Namespace) -> int:
             stop.wait()
             if options.port_file:
                 options.port_file.unlink(missing_ok=True)
-    except (PostgresFailed, OSError) as error:
+    except (PostgresFailed, MadeByAnother, OSError) as error:
         print(f"tsqldev: {error}", file=sys.stderr)
         return 1
     return 0

@@ -52,15 +52,45 @@ CONFIGURATIONS = (
 
 
 def bootstrap(connection: Connection, sa_password: str) -> None:
-    """Create the metadata of a new server, or, where it exists already, only give `sa` its password."""
+    """Create the metadata of a new server, or, where it exists already, only give `sa` its password.
+
+    Raises MadeByAnother where the metadata is that of another version of this package.
+    """
     with connection.transaction():
-        present = connection.execute("select to_regclass('meta.databases') is not null").fetchone()
+        present = connection.execute("select to_regclass('meta.made_by') is not null").fetchone()
         if present is None or not present[0]:
             _create(connection)
+        else:
+            row = connection.execute("select scripts from meta.made_by").fetchone()
+            if row is None or row[0] != _scripts():
+                raise MadeByAnother
+            connection.execute(functions_sql().encode())
+        connection.execute("delete from meta.system_objects")
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "insert into meta.system_objects (object_id, schema_name, name, type) values (%s, %s, %s, 'V')",
+                [(view.object_id, view.schema, view.name) for view in declared().values()],
+            )
         connection.execute(
             "update meta.logins set password_hash = %s where principal_id = 1", (hash_password(sa_password),)
         )
         connection.execute("select meta.bump()")
+
+
+class MadeByAnother(RuntimeError):
+    """The data folder was made by another version of tsqldev, and is not converted. Nothing was changed.
+
+    Start with a new, empty data folder; do not edit the old one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(" ".join((MadeByAnother.__doc__ or "").split()))
+
+
+def _scripts() -> str:
+    """What names this version of the metadata: the digest of the scripts that make it."""
+    text = "".join(sql(name) for name in ("meta.sql", "types.sql", "rights.sql", "functions.sql"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sql(name: str) -> str:
@@ -72,11 +102,7 @@ def _create(connection: Connection) -> None:
     connection.execute(functions_sql().encode())
     for name in ("types.sql", "rights.sql", "functions.sql"):
         connection.execute(sql(name).encode())
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "insert into meta.system_objects (object_id, schema_name, name, type) values (%s, %s, %s, 'V')",
-            [(view.object_id, view.schema, view.name) for view in declared().values()],
-        )
+    connection.execute("insert into meta.made_by values (%s)", (_scripts(),))
     _permissions(connection)
     _logins(connection)
     for configuration in CONFIGURATIONS:

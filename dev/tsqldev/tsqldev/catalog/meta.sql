@@ -7,6 +7,9 @@ create schema if not exists meta;
 create schema if not exists data;
 create schema if not exists sys;
 
+-- The digest of the scripts that made this metadata: they are applied once, and a folder made by others is refused.
+create table meta.made_by (scripts text not null);
+
 -- Which changes this transaction sees: the ids come from a sequence, never twice, so that (count, max, sum) names one set
 -- of changes. A cache keyed by it is right also after a rollback.
 create table meta.version (id bigint generated always as identity primary key);
