@@ -11,7 +11,7 @@ from tsqldev.interfaces import Column
 from tsqldev.session.bulk import copy_blocks
 from tsqldev.session.convert import NotDirect, assign
 from tsqldev.session.messages import format_message
-from tsqldev.session.sysprocs import declarations
+from tsqldev.session.prepared import declarations
 from tsqldev.session.trace import masked
 from tsqldev.types import (
     BIGINT,

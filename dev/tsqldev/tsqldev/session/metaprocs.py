@@ -231,7 +231,7 @@ def _described(number: int, column: Column) -> tuple[object, ...]:
 
 def _columns_of(interp: Interpreter, text: str, parameters: str = "") -> Sequence[Column]:
     """The columns of the first result set of a batch; none for one that answers none. Raises what compiling raises."""
-    from tsqldev.session.sysprocs import declarations
+    from tsqldev.session.prepared import declarations
     from tsqldev.session.variables import declare_all
 
     session = interp.session
@@ -297,7 +297,7 @@ _SUGGESTED: tuple[tuple[str, SqlType], ...] = (
 
 
 def sp_describe_undeclared_parameters(interp: Interpreter, arguments: list[Argument]) -> int:
-    from tsqldev.session.sysprocs import declarations
+    from tsqldev.session.prepared import declarations
     from tsqldev.session.undeclared import undeclared
 
     text = str(arguments[0].value or "")

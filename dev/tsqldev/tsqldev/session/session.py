@@ -32,6 +32,7 @@ from tsqldev.session.frames import (
 )
 from tsqldev.session.identity import Identity
 from tsqldev.session.interp import Interpreter
+from tsqldev.session.prepared import Prepared
 from tsqldev.session.registry import SessionRecord, now
 from tsqldev.session.split import Simple
 from tsqldev.session.transactions import ISOLATION_LEVELS, ISOLATION_NUMBERS, Transactions, cannot_be_committed
@@ -77,7 +78,7 @@ class SqlSession(Identity):
         self.temp_tables: dict[str, scratch.TempTable] = {}
         self.table_variables: list[tuple[int, str, str]] = []
         self.described: dict[tuple[object, ...], tuple[TableInfo, str]] = {}
-        self.prepared: dict[int, sysprocs.Prepared] = {}
+        self.prepared: dict[int, Prepared] = {}
         self.capturing = False
         self._temp_names = 0
         self._attention = threading.Event()
