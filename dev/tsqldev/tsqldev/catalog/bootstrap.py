@@ -57,12 +57,13 @@ def bootstrap(connection: Connection, sa_password: str) -> None:
     Raises MadeByAnother where the metadata is that of another version of this package.
     """
     with connection.transaction():
-        present = connection.execute("select to_regclass('meta.made_by') is not null").fetchone()
-        if present is None or not present[0]:
+        if not _exists(connection, "meta.version"):
             _create(connection)
         else:
-            row = connection.execute("select scripts from meta.made_by").fetchone()
-            if row is None or row[0] != _scripts():
+            made_by = None
+            if _exists(connection, "meta.made_by"):
+                made_by = connection.execute("select scripts from meta.made_by").fetchone()
+            if made_by is None or made_by[0] != _scripts():
                 raise MadeByAnother
             connection.execute(functions_sql().encode())
         connection.execute("delete from meta.system_objects")
@@ -85,6 +86,11 @@ class MadeByAnother(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__(" ".join((MadeByAnother.__doc__ or "").split()))
+
+
+def _exists(connection: Connection, table: str) -> bool:
+    row = connection.execute("select to_regclass(%s) is not null", (table,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _scripts() -> str:
