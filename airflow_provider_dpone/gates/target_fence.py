@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import Fenced
-from airflow_provider_dpone.drivers import Connection, Cursor, drain, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain, load_sql, quote_mssql, read_all
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_fence.sql")
 
@@ -56,9 +56,17 @@ def mark(connection: Connection, operation_key: str, row_count: int, evidence_sh
     drain(connection, _SQL.text("mark"), operation_key, row_count, evidence_sha256)
 
 
-def read_marker(connection: Connection, database: str, operation_key: str) -> Marker | None:
-    """The operation's marker. Only meaningful after closure and quiescence of its writers."""
-    for rows in drain(connection, _SQL.text("read_marker", database=quote_mssql(database)), operation_key):
-        for row_count, evidence_sha256, written_at in rows:
-            return Marker(row_count=row_count, evidence_sha256=evidence_sha256, written_at=written_at)
+def observe_marker(observe: Connect, database: str, operation_key: str) -> Marker | None:
+    """The operation's marker, on an observer's connection of its own.
+
+    Only meaningful after closure and quiescence of the operation's writers.
+    """
+    connection = observe()
+    try:
+        (rows,) = drain(connection, _SQL.text("read_marker", database=quote_mssql(database)), operation_key)
+        connection.rollback()
+    finally:
+        connection.close()
+    for row_count, evidence_sha256, written_at in rows:
+        return Marker(row_count=row_count, evidence_sha256=evidence_sha256, written_at=written_at)
     return None

@@ -108,12 +108,7 @@ class DbtRoute:
         after = self._relations()
         before = recorded["relations"] if recorded else after
         changes = relation_inventory.changes(before, after, plan.names)
-        connection = self._observe()
-        try:
-            marker = target_fence.read_marker(connection, plan.target.database, ctx.operation.attempt_sha256)
-            connection.rollback()
-        finally:
-            connection.close()
+        marker = target_fence.observe_marker(self._observe, plan.target.database, ctx.operation.attempt_sha256)
         missing = [key for key in self._targets() if key not in after]
         left = [key for key in self._intermediates() if key in after and key not in before]
         evidence: dict[str, object] = {

@@ -89,12 +89,7 @@ class PostgresToMsSqlRoute:
         recorded = ctx.evidence.evidence(ctx.operation.attempt_sha256, "admission")
         after = self._relations(ctx)
         names = ((plan.target_schema, plan.target_table), (plan.target_schema, self._staging_name(ctx)))
-        connection = self._observe()
-        try:
-            marker = target_fence.read_marker(connection, plan.target.database, ctx.operation.attempt_sha256)
-            connection.rollback()
-        finally:
-            connection.close()
+        marker = target_fence.observe_marker(self._observe, plan.target.database, ctx.operation.attempt_sha256)
         evidence = {
             "schema": "dpone.target-atomic-outcome.v1",
             "marker": marker is not None,

@@ -73,11 +73,7 @@ class TableRoute:
         return RouteReport(rows=1, bytes=71)
 
     def outcome(self, ctx: Observation) -> Outcome:
-        connection = self.observer()
-        try:
-            marker = target_fence.read_marker(connection, self.target.database, ctx.operation.attempt_sha256)
-        finally:
-            connection.close()
+        marker = target_fence.observe_marker(self.observer, self.target.database, ctx.operation.attempt_sha256)
         return Outcome(
             state="FAILED" if marker is None else "SUCCEEDED",
             evidence={"schema": "test.outcome.v1", "marker_rows": None if marker is None else marker.row_count},
