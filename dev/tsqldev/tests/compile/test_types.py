@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from tsqldev.errors import SqlError
+from tsqldev.types import INT, SqlType, decimal, varbinary, varchar
 
 from .compile_double import Session
 
@@ -167,6 +168,30 @@ def test_what_cannot_be_converted(session: Session, expression: str, number: int
 )  # fmt: skip
 def test_dates(session: Session, expression: str, value: object) -> None:
     assert session.value(expression) == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CAST(@d AS datetime2(3))", "CAST(@d AS datetime)", "CAST(@d AS time(3))", "DATEADD(day, 1, @d)", "YEAR(@d)",
+        "DATEDIFF(day, @d, GETDATE())", "DATEDIFF(day, '2024-01-01', @d)", "EOMONTH(@d)", "CONVERT(varchar(30), @d, 121)",
+        "SUBSTRING(@s, 1, 2)", "SUBSTRING('abc', @i, 2)", "SUBSTRING('abc', 1, @i)", "LEFT('abc', @i)", "RIGHT(@s, 1)",
+        "REPLICATE('a', @i)", "REPLICATE(@s, 2)", "SPACE(@i)", "STUFF('abc', @i, 1, 'x')", "REPLACE('abc', @s, 'x')",
+        "CHARINDEX(@s, 'abc')", "CHARINDEX('a', @s)", "CHARINDEX('a', 'abc', @i)", "LEN(@s)", "DATALENGTH(@s)", "UPPER(@s)",
+        "LTRIM(@s)", "QUOTENAME(@s)", "@s + 'x'", "@i + 1", "-@i", "@m * 1.5", "@m / 3", "ROUND(@m, 1)", "CAST(@m AS int)",
+        "CAST(@i AS varchar(5))", "CAST(@s AS int)", "CAST(@s AS uniqueidentifier)", "CAST(@b AS varchar(5))", "CAST(@s AS varbinary(5))",
+        "CONVERT(varchar(10), @b, 2)", "HASHBYTES('SHA2_256', @s)", "HASHBYTES('SHA1', @b)", "CAST(@b AS binary(4))", "CAST(@i AS bit)",
+        "NULLIF(@i, 1)", "ISNULL(@i, @i)", "CASE WHEN @i = 1 THEN 1 END", "PATINDEX('%a%', @s)", "TRANSLATE(@s, 'a', 'b')",
+        "JSON_VALUE(@s, '$.a')", "CAST(@s AS decimal(5,2))", "CAST(@m AS decimal(3,1))", "CAST(@i AS tinyint)", "ABS(@i)", "UNICODE(@s)",
+    ],
+)  # fmt: skip
+def test_null_in_gives_null_out(session: Session, expression: str) -> None:
+    session.declare("@i", INT, None)
+    session.declare("@m", decimal(10, 4), None)
+    session.declare("@s", varchar(20), None)
+    session.declare("@b", varbinary(20), None)
+    session.declare("@d", SqlType("datetime2", scale=7), None)
+    assert session.value(expression) is None
 
 
 def test_datetime_keeps_three_hundredths_of_a_second(session: Session) -> None:

@@ -89,15 +89,25 @@ CREATE OR REPLACE AGGREGATE sys.max_uuid(uuid) (SFUNC = sys.greater_uuid, STYPE 
 CREATE OR REPLACE FUNCTION sys.to_varchar(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN octet_length(v) = length(v) THEN v ELSE
     regexp_replace(v, U&'[^\0001-\007F\0081\008D\008F\0090\009D\00A0-\00FF\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178]', '?', 'g') END;
-CREATE OR REPLACE FUNCTION sys.varchar_bytes(v text) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE OR REPLACE FUNCTION sys.varchar_bytes(v text) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF octet_length(v) = length(v) THEN RETURN convert_to(v, 'UTF8'); END IF;
   RETURN convert_to(translate(sys.to_varchar(v),
     U&'\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178',
     U&'\0080\0082\0083\0084\0085\0086\0087\0088\0089\008A\008B\008C\008E\0091\0092\0093\0094\0095\0096\0097\0098\0099\009A\009B\009C\009E\009F'), 'LATIN1');
+END $$;
 -- codepage_text: bytes of code page 1252 (without zero bytes) as text.
-CREATE OR REPLACE FUNCTION sys.codepage_text(v bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN translate(convert_from(v, 'LATIN1'),
+CREATE OR REPLACE FUNCTION sys.codepage_text(v bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE plain text := convert_from(v, 'LATIN1');
+BEGIN
+  -- Mostly the text is ASCII, or at least has none of the bytes that the two code pages read otherwise.
+  IF octet_length(plain) = octet_length(v) THEN RETURN plain; END IF;
+  IF position('\x81'::bytea IN v) + position('\x8d'::bytea IN v) + position('\x8f'::bytea IN v) + position('\x90'::bytea IN v)
+     + position('\x9d'::bytea IN v) = 0 THEN RETURN convert_from(v, 'WIN1252'); END IF;
+  RETURN translate(plain,
     U&'\0080\0082\0083\0084\0085\0086\0087\0088\0089\008A\008B\008C\008E\0091\0092\0093\0094\0095\0096\0097\0098\0099\009A\009B\009C\009E\009F',
     U&'\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178');
+END $$;
 CREATE OR REPLACE FUNCTION sys.codepage_bytes(v text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN length(v);
 CREATE OR REPLACE FUNCTION sys.utf16_bytes(v text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -123,9 +133,13 @@ DECLARE
   result text := '';
   high int := 0;
   code int;
+  narrow bytea;
 BEGIN
-  IF encode(v, 'hex') ~ '^([0-7].00)*$' AND position('\x0000'::bytea IN v) = 0 THEN
-    RETURN convert_from(decode(regexp_replace(encode(v, 'hex'), '(..)00', '\1', 'g'), 'hex'), 'UTF8');
+  -- Text of ASCII alone is every second byte; it is one if writing it again gives the same bytes.
+  narrow := decode(replace(encode(v, 'escape'), '\000', ''), 'escape');
+  IF octet_length(narrow) * 2 = octet_length(v) AND narrow = convert_to(convert_from(narrow, 'LATIN1'), 'UTF8')
+     AND sys.nvarchar_bytes(convert_from(narrow, 'LATIN1')) = v THEN
+    RETURN convert_from(narrow, 'LATIN1');
   END IF;
   FOR i IN 0 .. size - 1 LOOP
     code := get_byte(v, 2 * i) + 256 * get_byte(v, 2 * i + 1);
@@ -273,7 +287,7 @@ BEGIN
     CASE source WHEN 'decimal' THEN 'numeric' ELSE source END, target));
 END $$;
 CREATE OR REPLACE FUNCTION sys.clamp(v int8) RETURNS int LANGUAGE sql IMMUTABLE
-  RETURN least(greatest(v, -2147483647), 2147483647)::int4;
+  RETURN CASE WHEN v > 2147483647 THEN 2147483647 WHEN v < -2147483647 THEN -2147483647 ELSE v END::int4;
 CREATE OR REPLACE FUNCTION sys.text_to_integer(v text, target text, source text, attempt boolean) RETURNS int8
   LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE
@@ -417,10 +431,15 @@ CREATE OR REPLACE FUNCTION sys.timestamp(v int8) RETURNS timestamp LANGUAGE sql 
          + ((v % 864000000000) / 10) * interval '1 microsecond';
 CREATE OR REPLACE FUNCTION sys.sysdatetime() RETURNS int8 LANGUAGE sql STABLE
   RETURN sys.ticks(statement_timestamp() AT TIME ZONE 'UTC');
-CREATE OR REPLACE FUNCTION sys.round_ticks(v int8, scale int) RETURNS int8 LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT least(((v + u / 2) / u) * u, 3155378975999999999 / u * u) FROM (SELECT (10 ^ (7 - scale))::int8) s(u) $$;
-CREATE OR REPLACE FUNCTION sys.round_time(v int8, scale int) RETURNS int8 LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT least(((v + u / 2) / u) * u, 863999999999 / u * u) FROM (SELECT (10 ^ (7 - scale))::int8) s(u) $$;
+-- tick_unit: the ticks of one unit of the last digit at a scale.
+CREATE OR REPLACE FUNCTION sys.tick_unit(scale int) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN (ARRAY[10000000, 1000000, 100000, 10000, 1000, 100, 10, 1])[scale + 1]::int8;
+CREATE OR REPLACE FUNCTION sys.round_ticks(v int8, scale int) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN v > 3155378975999999999 - sys.tick_unit(scale) / 2 THEN 3155378975999999999 / sys.tick_unit(scale) * sys.tick_unit(scale)
+    ELSE (v + sys.tick_unit(scale) / 2) / sys.tick_unit(scale) * sys.tick_unit(scale) END;
+CREATE OR REPLACE FUNCTION sys.round_time(v int8, scale int) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN v > 863999999999 - sys.tick_unit(scale) / 2 THEN 863999999999 / sys.tick_unit(scale) * sys.tick_unit(scale)
+    ELSE (v + sys.tick_unit(scale) / 2) / sys.tick_unit(scale) * sys.tick_unit(scale) END;
 CREATE OR REPLACE FUNCTION sys.date_ticks(v int4) RETURNS int8 LANGUAGE sql IMMUTABLE RETURN v::int8 * 864000000000;
 CREATE OR REPLACE FUNCTION sys.time_ticks(v int8) RETURNS int8 LANGUAGE sql IMMUTABLE RETURN 599266080000000000 + v;
 CREATE OR REPLACE FUNCTION sys.smalldatetime_ticks(v int4) RETURNS int8 LANGUAGE sql IMMUTABLE
@@ -911,9 +930,9 @@ BEGIN
   IF NOT fold OR sys.fold(old) = sys.upper(old) THEN RETURN replace(v, old, new); END IF;
   RETURN regexp_replace(v, '***=' || old, replace(new, '\', '\\'), 'gi');
 END $$;
-CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT CASE WHEN needle = '' OR p = 0 THEN 0 ELSE p + greatest(start, 1) - 1 END
-  FROM (SELECT position(needle IN substr(hay, greatest(start, 1)))) s(p) $$;
+CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN needle = '' THEN 0 WHEN start <= 1 THEN position(needle IN hay)
+    WHEN position(needle IN substr(hay, start)) = 0 THEN 0 ELSE position(needle IN substr(hay, start)) + start - 1 END;
 -- like_regex: the regular expression of a LIKE pattern; the Python module patterns.py has the same rules.
 CREATE OR REPLACE FUNCTION sys.like_regex(pattern text, escape text, blanks boolean) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -978,7 +997,7 @@ CREATE OR REPLACE FUNCTION sys.stuff(v text, start int, size int, new text) RETU
   RETURN CASE WHEN start < 1 OR size < 0 OR start > length(v) THEN NULL
     WHEN v IS NULL THEN NULL ELSE left(v, start - 1) || coalesce(new, '') || substr(v, start + size) END;
 CREATE OR REPLACE FUNCTION sys.replicate(v text, n int, size int) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN n < 0 THEN NULL ELSE left(repeat(v, least(n, 100000000)), size) END;
+  RETURN CASE WHEN n IS NULL OR n < 0 THEN NULL ELSE left(repeat(v, least(n, 100000000)), size) END;
 CREATE OR REPLACE FUNCTION sys.quotename(v text, mark text) RETURNS text LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN length(v) > 128 THEN NULL
     WHEN left(mark, 1) IN ('[', ']') THEN '[' || replace(v, ']', ']]') || ']'
