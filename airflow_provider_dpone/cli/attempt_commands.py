@@ -6,6 +6,8 @@ import json
 
 import click
 
+from airflow_provider_dpone.attempts import Settlement
+from airflow_provider_dpone.attempts import sweep as sweep_ledger
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition.services import resume_attempt
 from airflow_provider_dpone.contracts.errors import ConfigurationError
@@ -60,9 +62,39 @@ def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> Non
     settings = configuration(context)
     store = _store(context)
     operation = _required(store, attempt_sha256)
-    store.put_evidence(attempt_sha256, "settled_by_operator", {"schema": "dpone.settled.v1", "why": try_is_over})
+    _record_reason(store, operation, try_is_over)
     settled = resume_attempt(settings.services(), settings.release_root, operation).settle()
     click.echo(_line(settled))
+
+
+@attempts.command()
+@click.option("--dag-id", required=True)
+@click.option("--run-id", required=True)
+@click.option(
+    "--tries-are-over",
+    required=True,
+    metavar="WHY",
+    help="How you know that every task try of this run has ended; age alone is no reason.",
+)
+@click.pass_context
+def sweep(context: click.Context, dag_id: str, run_id: str, tries_are_over: str) -> None:
+    """Settle every RUNNING operation of one DAG run whose tries are over."""
+    settings = configuration(context)
+    services = settings.services()
+    store = _store(context)
+
+    def is_over(operation: Operation) -> bool:
+        return (operation.coordinates.dag_id, operation.coordinates.run_id) == (dag_id, run_id)
+
+    def settlement_of(operation: Operation) -> Settlement:
+        _record_reason(store, operation, tries_are_over)
+        return resume_attempt(services, settings.release_root, operation)
+
+    swept = sweep_ledger(store, is_over=is_over, settlement_of=settlement_of)
+    for entry in swept:
+        click.echo(_line(entry.operation) + (f"  not settled: {entry.error.reason}" if entry.error else ""))
+    if any(entry.error for entry in swept):
+        raise click.exceptions.Exit(1)
 
 
 @attempts.command()
@@ -82,6 +114,11 @@ def reconcile(context: click.Context, attempt_sha256: str, verdict: str | None, 
         statement=statement,
     )
     click.echo(_line(resolved))
+
+
+def _record_reason(store: AttemptStore, operation: Operation, why: str) -> None:
+    document = {"schema": "dpone.settled-by-operator.v1", "why": why}
+    store.put_evidence(operation.attempt_sha256, "settled_by_operator", document)
 
 
 def _store(context: click.Context) -> AttemptStore:
