@@ -99,6 +99,8 @@ def _securable(st: Statement, names: list[str]) -> _Securable:
         kind = read.next().value
         read.expect("::")
     parts = read.qualified()
+    if read.peek("("):
+        raise unsupported("permissions on columns")
     name = parts[-1]
     if kind not in BY_CLASS:
         raise unsupported(f"permissions on {kind}")
