@@ -61,7 +61,18 @@ class LoginGateStore:
                 create(cursor)
             transaction.run(("advance_gate", [key, "JOURNALED", "READY", ""]))
 
-        return self._ledger.mutate("to_ready", work, lambda transaction: _reached(transaction, key, "READY"))
+        def readback(transaction: ControlTransaction) -> LoginGate | None:
+            gate = _reached(transaction, key, "READY")
+            if gate is not None and gate.state != "READY":
+                raise GateTampered(
+                    "gate_closed_meanwhile",
+                    happened=f"the gate is {gate.state}: somebody closed it right after the login was created.",
+                    not_done="the login was not handed out.",
+                    recovery_required=False,
+                )
+            return gate
+
+        return self._ledger.mutate("to_ready", work, readback)
 
     def to_closing(self, attempt: Attempt | str, barrier: ServerStep | None = None) -> LoginGate:
         """JOURNALED or READY -> CLOSING: from here on the LOGON trigger refuses the login. Repeatable."""
