@@ -34,7 +34,8 @@ for command in (ledger, gate, target, compose, composition, attempts):
 
 def main() -> None:
     try:
-        cli.main(standalone_mode=False)
+        # Without standalone mode click hands an exit code back instead of ending the process.
+        sys.exit(cli.main(standalone_mode=False) or 0)
     except GuardError as err:
         print(err, file=sys.stderr)
         sys.exit(1)
