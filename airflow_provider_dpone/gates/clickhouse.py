@@ -187,7 +187,8 @@ class ClickHouseGate:
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Evidence that nothing of the closed user runs or is queued: a positive control, then two reads apart."""
         self._ours(principal)
-        closed = self._closed(self._access_client(), operation, principal)
+        access = self._access_client()
+        closed = self._closed(access, operation, principal)
         if closed is None:
             raise GateTampered(
                 "clickhouse_gate_not_closed",
@@ -197,7 +198,7 @@ class ClickHouseGate:
         observer = connect(self._observer)
         identity = self._identity(observer)
         self._require_sight(observer)
-        control = self._positive_control(observer)
+        control = self._positive_control(access, observer)
         for read in range(2):
             if read:
                 time.sleep(self._interval)
@@ -239,9 +240,8 @@ class ClickHouseGate:
         ]
         return running + [{"user": principal.name, "queued": kind, "place": place} for kind, place, _ in queued]
 
-    def _positive_control(self, observer: Client) -> Mapping[str, object]:
+    def _positive_control(self, access: Client, observer: Client) -> Mapping[str, object]:
         """Run a statement as a user made for this, and see it, under its name, with the observer's eyes."""
-        access = self._access_client()
         name, query_id, secret = f"dpone_c_{uuid.uuid4().hex}", str(uuid.uuid4()), Secret.generate()
         user = quote_clickhouse(name)
         soon = f"'{datetime.now(UTC) + timedelta(minutes=5):%Y-%m-%d %H:%M:%S}'"
@@ -249,7 +249,7 @@ class ClickHouseGate:
         try:
             subject = connect(self._access.for_user(name, secret))
             seen = None
-            for seconds in ("0.2", "1", "3"):
+            for seconds in ("0.1", "1", "3"):
                 seen = seen or _watch(subject, observer, query_id, seconds)
         finally:
             _must(access, _SQL.text("drop_user", user=user))

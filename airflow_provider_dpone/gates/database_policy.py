@@ -6,6 +6,7 @@ A reason explains a refusal and never relaxes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
@@ -37,24 +38,22 @@ def require_same_incarnation(cursor: Cursor, database: EnrolledDatabase) -> None
 
 def require_policy(cursor: Cursor, settings: LedgerSettings, control_database: str, database: EnrolledDatabase) -> None:
     """Refuse to issue into a database that is no longer dedicated. Asks inside the caller's transaction."""
-    results = read_all(
-        cursor,
-        _SQL.text(
-            "violations",
-            database=quote_mssql(database.name),
-            control=quote_mssql(settings.control_schema),
-            control_database=quote_mssql(control_database),
-            tag="0x" + SID_TAG.hex().upper(),
-        ),
-        database.guard_id,
-        database.name,
-        database.writer_role,
+    _require_none(read_all(cursor, _SQL.text("server_violations"), database.name))
+    inside = _SQL.text(
+        "violations",
+        database=quote_mssql(database.name),
+        control=quote_mssql(settings.control_schema),
+        control_database=quote_mssql(control_database),
+        tag="0x" + SID_TAG.hex().upper(),
     )
+    _require_none(read_all(cursor, inside, database.guard_id, database.writer_role))
+
+
+def _require_none(results: Sequence[Sequence[tuple[object, ...]]]) -> None:
     violations = [(str(reason), str(named)) for reason, named in results[-1]]
     if violations:
-        first = violations[0][0]
         named = [f"{reason}: {name}" for reason, name in violations]
-        raise _refused(first, named, "the policy of a dedicated target database does not hold.")
+        raise _refused(violations[0][0], named, "the policy of a dedicated target database does not hold.")
 
 
 def _refused(reason: str, named: list[str], why: str) -> ConfigurationError:

@@ -5,20 +5,9 @@ FROM sys.databases AS d
 INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
 WHERE d.[name] = ?;
 
--- name: violations
--- Every way in which a target database is not the dedicated one that was provisioned. One row: reason and what it names.
-DECLARE @guard varchar(71) = ?;
+-- name: server_violations
+-- What the server shows of the database without entering it: an owner that is not the controller may not even do that.
 DECLARE @database nvarchar(128) = ?;
-DECLARE @role nvarchar(128) = ?;
-DECLARE @managed TABLE ([name] nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, [schema_id] int NULL, [principal_id] int NULL);
-INSERT INTO @managed ([name], [schema_id], [principal_id])
-SELECT m.[schema_name], s.[schema_id], s.[principal_id]
-FROM {{control}}.[composition_mssql_managed_schemas] AS m
-LEFT JOIN {{database}}.sys.schemas AS s ON s.[name] = m.[schema_name] COLLATE DATABASE_DEFAULT
-WHERE m.[guard_id] = @guard;
-DECLARE @role_id int = (
-    SELECT p.[principal_id] FROM {{database}}.sys.database_principals AS p
-    WHERE p.[name] = @role AND p.[type] = 'R' AND p.[is_fixed_role] = 0 AND p.[owning_principal_id] = 1);
 SELECT 'state' AS [reason], d.[name] AS [named] FROM sys.databases AS d WHERE d.[name] = @database AND d.[state] <> 0
 UNION ALL
 SELECT 'containment', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[containment] <> 0
@@ -30,9 +19,22 @@ UNION ALL
 SELECT 'server_chaining', c.[name] FROM sys.configurations AS c
 WHERE c.[name] = N'cross db ownership chaining' AND CONVERT(int, c.[value_in_use]) <> 0
 UNION ALL
-SELECT 'owner', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[owner_sid] <> SUSER_SID()
-UNION ALL
-SELECT 'role_owner', @role WHERE @role_id IS NULL
+SELECT 'owner', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[owner_sid] <> SUSER_SID();
+
+-- name: violations
+-- Every way in which the inside of a target database is not as it was provisioned. One row: reason and what it names.
+DECLARE @guard varchar(71) = ?;
+DECLARE @role nvarchar(128) = ?;
+DECLARE @managed TABLE ([name] nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, [schema_id] int NULL, [principal_id] int NULL);
+INSERT INTO @managed ([name], [schema_id], [principal_id])
+SELECT m.[schema_name], s.[schema_id], s.[principal_id]
+FROM {{control}}.[composition_mssql_managed_schemas] AS m
+LEFT JOIN {{database}}.sys.schemas AS s ON s.[name] = m.[schema_name] COLLATE DATABASE_DEFAULT
+WHERE m.[guard_id] = @guard;
+DECLARE @role_id int = (
+    SELECT p.[principal_id] FROM {{database}}.sys.database_principals AS p
+    WHERE p.[name] = @role AND p.[type] = 'R' AND p.[is_fixed_role] = 0 AND p.[owning_principal_id] = 1);
+SELECT 'role_owner' AS [reason], @role AS [named] WHERE @role_id IS NULL
 UNION ALL
 SELECT 'role_member', u.[name]
 FROM {{database}}.sys.database_role_members AS m
