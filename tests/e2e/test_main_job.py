@@ -62,7 +62,7 @@ def test_no_secret_stands_in_a_log_or_artifact(run: tuple[subprocess.CompletedPr
 
     secrets = [value for value in json.loads((state / "secrets.json").read_text()).values() if len(value) > 12]
     files = [path for folder in ("logs", "evidence") for path in (state / folder).rglob("*") if path.is_file()]
-    files += list((state / "dpone").rglob("*.log")) + list((state / "dpone").rglob("*.json"))
+    files += [path for path in (state / "airflow" / "dpone").rglob("*") if path.is_file()]
     assert files
     found = [str(path) for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)]
     assert found == []

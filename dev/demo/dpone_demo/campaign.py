@@ -88,7 +88,7 @@ class Campaign:
             api.wait_for_dag(dag_id)
             api.unpause(dag_id)
         api.trigger(PARENT, self._run_id, {})
-        killer = DbtKiller(self._root)
+        killer = DbtKiller(self._stack.state.path)
         state = api.wait_for_run(PARENT, self._run_id, timeout=900, each=killer if chaos else _nothing)
         instances = self._task_instances(api)
         self._write("airflow.json", {"parent": {"run_id": self._run_id, "state": state}, "task_instances": instances})

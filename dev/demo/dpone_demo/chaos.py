@@ -11,8 +11,9 @@ import psutil
 class DbtKiller:
     """Call it about once a second while the DAG runs: it kills once, a while after dbt has started to build."""
 
-    def __init__(self, release_root: Path, *, after_seconds: float = 6.0) -> None:
-        self._root = release_root / "attempts"
+    def __init__(self, state_dir: Path, *, after_seconds: float = 12.0) -> None:
+        """Only a dbt whose artifacts lie below `state_dir` is killed: it belongs to this stack."""
+        self._root = state_dir
         self._after = after_seconds
         self.killed: int | None = None
 
