@@ -145,7 +145,7 @@ class ParentNotActive(AdmissionRefused):
     code = "DPONE_PARENT_NOT_ACTIVE"
     happened = "the activation of this workload is not ACTIVE."
     not_done = "nothing was admitted."
-    check = "the activation's state, with `dponectl activation show`."
+    check = "the activation's state, with `dponectl composition status`."
     avoid = "run the workload outside of its activation."
 
 
@@ -173,7 +173,7 @@ class ActivationUnknown(OutcomeUnknown):
     code = "DPONE_COMPOSITION_ACTIVATION_COMMIT_UNKNOWN"
     happened = "an activation step was sent and its result could not be read back."
     not_done = "no further step of the activation was started."
-    check = "the recorded request, with `dponectl activation show`, then repeat the same command."
+    check = "the recorded request, with `dponectl composition status`, then repeat the same command."
     avoid = "delete sealed inputs, the request or control evidence."
 
 

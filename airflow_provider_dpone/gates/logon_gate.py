@@ -53,7 +53,7 @@ def apply(connection: Connection, settings: LedgerSettings, control_database: st
         raise ConfigurationError(
             "logon_gate_installed",
             happened=f"the LOGON trigger {TRIGGER} is installed on this server.",
-            check="`dponectl gate audit`; a server has one control ledger.",
+            check="which ledger it reads: a server has one; `dponectl gate render` prints what belongs there.",
         )
     for batch in go_batches(render(settings, control_database)):
         drain(connection, batch)
