@@ -76,7 +76,7 @@ class AirflowService:
             migrate.stop(grace=2)
         for component in COMPONENTS:
             self._run(component)
-        self._wait_healthy(stop, timeout=180)
+        self._wait_healthy(stop, timeout=300)
 
     def check(self) -> None:
         for child in self._children.values():

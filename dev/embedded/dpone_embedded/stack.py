@@ -62,7 +62,7 @@ class Stack:
             self._addresses = Addresses.from_document(status["addresses"])
         return self._addresses
 
-    def start(self, *, timeout: float = 300, progress: Callable[[Mapping[str, Any]], None] | None = None) -> Addresses:
+    def start(self, *, timeout: float = 420, progress: Callable[[Mapping[str, Any]], None] | None = None) -> Addresses:
         """Start every service and return when all answer. On any failure or interrupt nothing stays behind.
 
         `progress` gets the status document whenever it changed.
