@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import psutil
 
+#: What dbt logs when it begins the largest model: views are built by then, and the fact table is not.
+_MIDDLE = "START sql incremental model"
+
 
 class DbtKiller:
-    """Call it about once a second while the DAG runs: it kills once, a while after dbt has started to build."""
+    """Call it about once a second while the DAG runs: it kills once, in the middle of the first build it sees."""
 
-    def __init__(self, state_dir: Path, *, after_seconds: float = 12.0) -> None:
+    def __init__(self, state_dir: Path) -> None:
         """Only a dbt whose artifacts lie below `state_dir` is killed: it belongs to this stack."""
         self._root = state_dir
-        self._after = after_seconds
         self.killed: int | None = None
 
     def __call__(self) -> None:
         if self.killed is not None:
             return
-        for process in psutil.process_iter(["pid", "cmdline", "create_time"]):
+        for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or []
-            ours = any(str(self._root) in argument for argument in command)
-            if ours and any(argument.endswith("dbt_child.py") for argument in command):
-                if time.time() - process.info["create_time"] < self._after:
-                    return
+            if any(part.endswith("dbt_child.py") for part in command) and self._in_the_middle(command):
                 task = process.parent()
                 if task is not None:
                     print(f"    chaos: kill -9 of the task process {task.pid}, whose dbt is {process.pid}", flush=True)
                     task.kill()
                     self.killed = task.pid
-                return
+                    return
+
+    def _in_the_middle(self, command: list[str]) -> bool:
+        folder = Path(command[command.index("--log-path") + 1])
+        log = folder / "dbt.log"
+        return folder.is_relative_to(self._root) and log.exists() and _MIDDLE in log.read_text(errors="replace")
