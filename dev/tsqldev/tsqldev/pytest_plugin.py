@@ -2,6 +2,7 @@
 
 Without MSSQL_TEST_DSN in the environment the endpoint is started once for the session. With it (an ODBC-style text:
 `SERVER=host,port;UID=sa;PWD=...`) the same tests run against that server, whose login must be a sysadmin.
+TSQLDEV_TRACE names a file to which the endpoint's trace is appended, for `python -m tsqldev.corpus`.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _process(folder: Path, password: str) -> Iterator[int]:
     password_file.write_text(password, encoding="utf-8")
     command = [sys.executable, "-m", "tsqldev", "serve", "--data", str(folder / "data"), "--with-parent"]
     command += ["--port-file", str(port_file), "--password-file", str(password_file)]
-    command += ["--trace", str(folder / "trace.jsonl")]
+    command += ["--trace", os.environ.get("TSQLDEV_TRACE") or str(folder / "trace.jsonl")]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
     try:

@@ -14,7 +14,7 @@ _SECRET = re.compile(
     r"(\b(?:OLD_)?PASSWORD\s*=\s*|\bSECRET\s*=\s*|\bENCRYPTION\s+BY\s+PASSWORD\s*=\s*)(N?'(?:[^']|'')*'|0x[0-9A-F]*)",
     re.IGNORECASE,
 )
-_INSIDE_STRING = re.compile(r"(\b(?:OLD_)?PASSWORD\s*=\s*)(N?''(?:[^']|'''')*''|0x[0-9A-F]*)", re.IGNORECASE)
+_INSIDE_STRING = re.compile(r"(\b(?:OLD_)?PASSWORD\s*=\s*)(N?''(?:[^']|'''')*'')", re.IGNORECASE)
 
 
 def masked(text: str) -> str:
