@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -62,7 +63,9 @@ class Capture:
     def transition(self, which: str, action: str) -> TableInfo:
         """The temporary table of inserted or deleted rows for one action at this nesting level."""
         info = self.info
-        name = f"pg_temp.{which}_{action.lower()}_{info.object_id}_{self.unit.context.depth}"
+        # The shape is in the name, so that a table can be used again as long as it fits.
+        shape = zlib.crc32(self._definition().encode())
+        name = f"pg_temp.{which}_{action.lower()}_{info.object_id}_{self.unit.context.depth}_{shape:08x}"
         return replace(
             info,
             object_id=0,
@@ -74,11 +77,17 @@ class Capture:
             columns=tuple(replace(c, identity=False, computed=False, has_default=False) for c in info.columns),
         )
 
-    def _create(self, table: TableInfo) -> None:
-        columns = ", ".join(
-            f"{physical} {column.type.postgres}" for physical, column in zip(table.physical, table.columns, strict=True)
+    def _definition(self) -> str:
+        return ", ".join(
+            f"{physical} {column.type.postgres}"
+            for physical, column in zip(self.info.physical, self.info.columns, strict=True)
         )
-        self.before.append(f"DROP TABLE IF EXISTS {table.relation}; CREATE TEMP TABLE {table.relation} ({columns})")
+
+    def _create(self, table: TableInfo) -> None:
+        """An empty table. Emptied by DELETE: prepared plans stay valid, as they would not after TRUNCATE or DROP."""
+        self.before.append(
+            f"CREATE TEMP TABLE IF NOT EXISTS {table.relation} ({self._definition()}); DELETE FROM {table.relation}"
+        )
 
     def _fire(self, action: str, triggers: Sequence[TriggerInfo]) -> tuple[TableInfo, TableInfo]:
         inserted, deleted = self.transition("inserted", action), self.transition("deleted", action)
