@@ -85,6 +85,18 @@ def test_build_next_day_and_full_refresh(dbt: Dbt, query: Callable[[str], list[t
         ('O\'Brien, "Pat"', 1, None, None),
     ]
 
+    # A contract is a table with its constraints, its index, its descriptions and its grants.
+    assert query("SELECT name, type FROM sys.objects WHERE parent_object_id = OBJECT_ID('shop.contracted')") != []
+    assert query("SELECT definition FROM sys.check_constraints WHERE name = 'ck_amount'") == [("([amount]>(0))",)]
+    assert query(
+        "SELECT CAST(value AS nvarchar(100)) FROM sys.extended_properties "
+        "WHERE major_id = OBJECT_ID('shop.contracted') AND name = 'MS_Description' ORDER BY minor_id"
+    ) == [("It's a contract",), ("The key",), ("",), ("",)]
+    assert query(
+        "SELECT permission_name, USER_NAME(grantee_principal_id) FROM sys.database_permissions "
+        "WHERE major_id = OBJECT_ID('shop.contracted')"
+    ) == [("SELECT", "public")]
+
     # The next day changes an order and adds two.
     assert set(dbt("build", day=2).values()) == {"success", "pass"}
     next_day = [(1, "PAID", 2), (2, "NEW", 1), (3, "PAID", 2), (4, "NEW", 2)]

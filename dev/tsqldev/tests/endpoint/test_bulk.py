@@ -63,7 +63,8 @@ def test_a_year_of_flights_is_loaded_and_read_in_well_under_a_minute(connection:
     cursor = connection.cursor()
     cursor.execute("SELECT * FROM dbo.flights")
     started = time.monotonic()
-    total, first = 0, None
+    total = 0
+    first: dict[str, Any] = {}
     for batch in cursor.arrow_reader(batch_size=50_000):
         first = first or batch.slice(0, 1).to_pylist()[0]
         total += batch.num_rows
@@ -71,8 +72,8 @@ def test_a_year_of_flights_is_loaded_and_read_in_well_under_a_minute(connection:
     assert total == count
     assert tuple(first.values()) == _flight(0)
     print(f"loaded in {loaded:.1f} s, read in {read:.1f} s")
-    assert loaded < 45
-    assert read < 45
+    assert loaded < 60
+    assert read < 60
 
 
 def test_bulk_rows_of_every_type_are_stored_as_they_were_sent(connection: Any) -> None:

@@ -211,7 +211,9 @@ def test_bulk_rows_of_every_kind_arrive_as_they_were_sent(wire: TsqlServer, engi
         pytds.Column("note", type=NVarCharMaxType()),
     ]
     at = dt.datetime(2021, 7, 30, 1, 2, 3, 456789)
-    rows = [(n, f"name {n} Ж", Decimal(n) / 4, at, bytes([n % 256]) * 3, "x" * (n % 700)) for n in range(5000)]
+    rows: list[tuple[Any, ...]] = [
+        (n, f"name {n} Ж", Decimal(n) / 4, at, bytes([n % 256]) * 3, "x" * (n % 700)) for n in range(5000)
+    ]
     rows.append((None, None, None, None, None, None))
     rows.append((1, "", Decimal(0), at, b"", "y" * 3_000_000))
     cursor.copy_to(data=rows, table_or_view="t", columns=columns)
