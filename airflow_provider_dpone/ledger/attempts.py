@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.attempt import Attempt
-from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Duplicate
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Duplicate, LedgerTampered
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal
 from airflow_provider_dpone.contracts.proof import AttemptProof, TerminalState
@@ -17,6 +17,7 @@ from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import admission, completion, documents, history
 from airflow_provider_dpone.ledger.reading import (
     instance_sha256,
+    operation_from,
     read_evidence,
     read_newest,
     read_operation,
@@ -105,24 +106,25 @@ class AttemptStore:
         given = _EvidenceRow.of(kind, document)
 
         def work(transaction: ControlTransaction) -> str | None:
-            rows, _, operation = transaction.run(("evidence_rows", [key]))
-            if not operation:
-                raise _absent(key)
-            if given in _evidence_rows(rows):
+            if given.is_stored(transaction, key):
                 return given.sha256
             transaction.run(("declare_evidence", [key]), ("insert_evidence", [given.kind, given.sha256, given.data]))
             return None
 
         def readback(transaction: ControlTransaction) -> str | None:
-            rows, _, _ = transaction.run(("evidence_rows", [key]))
-            return given.sha256 if given in _evidence_rows(rows) else None
+            return given.sha256 if given.is_stored(transaction, key) else None
 
         return self._ledger.mutate("put_evidence", work, readback)
 
     def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The newest evidence document of a kind."""
-        found = [evidence for evidence in self.evidence_history(attempt) if evidence.kind == kind]
-        return found[-1].document if found else None
+        key = operation_key(attempt)
+
+        def query(transaction: ControlTransaction) -> Mapping[str, Any] | None:
+            [rows] = transaction.run(("evidence_newest", [key, kind]))
+            return documents.decode(rows[0][1], rows[0][0]) if rows else None
+
+        return self._ledger.read(query)
 
     def evidence_history(self, attempt: Attempt | str) -> tuple[Evidence, ...]:
         """Every evidence document of an attempt in the order in which it was recorded."""
@@ -145,8 +147,8 @@ class AttemptStore:
         given = [_EvidenceRow.of(kind, document) for kind, document in evidence]
 
         def work(transaction: ControlTransaction) -> str | None:
-            operation = _require_operation(transaction, key)
-            [stored] = transaction.run(("evidence_digests", [key]))
+            *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
+            operation = _required(operation_from(rows), key)
             known = {sha256 for (sha256,) in stored} | {row.sha256 for row in given}
             kept = completion.kept_proof(operation, proof, known)
             if kept is not None:
@@ -225,13 +227,21 @@ class _EvidenceRow:
         data = documents.encode(document)
         return cls(documents.require_kind(kind), canonical.sha256_text(data), data)
 
-
-def _evidence_rows(rows: Sequence[tuple[Any, ...]]) -> list[_EvidenceRow]:
-    return [_EvidenceRow(kind, sha256, data) for kind, sha256, data, _ in rows]
+    def is_stored(self, transaction: ControlTransaction, key: str) -> bool:
+        """Whether exactly these bytes are there. Refuses an unknown operation, and other bytes under this digest."""
+        operation, documents_found = transaction.run(("evidence_exact", [key, self.kind, self.sha256]))
+        if not operation:
+            raise _absent(key)
+        if documents_found and documents_found != [(self.data,)]:
+            raise LedgerTampered("evidence", happened=f"evidence {self.sha256} of {key} is not what was stored.")
+        return bool(documents_found)
 
 
 def _require_operation(transaction: ControlTransaction, key: str) -> Operation:
-    operation = read_operation(transaction, key)
+    return _required(read_operation(transaction, key), key)
+
+
+def _required(operation: Operation | None, key: str) -> Operation:
     if operation is None:
         raise _absent(key)
     return operation

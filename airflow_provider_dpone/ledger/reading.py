@@ -38,8 +38,13 @@ def instance_sha256(dag_id: str, run_id: str, task_id: str, map_index: int) -> s
 
 def read_operation(transaction: ControlTransaction, key: str) -> Operation | None:
     """One execution operation, or None."""
-    found = read_operations(transaction, ("operation_by_key", [key]))
-    return found[0] if found else None
+    return operation_from(transaction.run(("operation_by_key", [key])))
+
+
+def operation_from(results: Sequence[Rows]) -> Operation | None:
+    """The one operation of the six result sets of ``operation_by_key``, or None."""
+    found = _operations(results)
+    return found[0][0] if found else None
 
 
 def read_operations(transaction: ControlTransaction, selection: Part) -> tuple[Operation, ...]:
@@ -56,7 +61,7 @@ def read_newest(transaction: ControlTransaction, selection: Part) -> tuple[Opera
 
 def read_evidence(transaction: ControlTransaction, key: str) -> tuple[Evidence, ...]:
     """Every evidence document of an operation in the order in which it was recorded."""
-    rows, _, _ = transaction.run(("evidence_rows", [key]))
+    [rows] = transaction.run(("evidence_rows", [key]))
     return tuple(
         Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
         for kind, sha256, data, order in rows

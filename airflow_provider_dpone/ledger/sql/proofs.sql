@@ -1,17 +1,28 @@
 -- Evidence, proofs and the end of an operation.
 
 -- name: evidence_rows
--- Every evidence document of one operation in the order it was recorded, the originals of its SQL Server gate, and its state.
+-- Every evidence document of one operation in the order it was recorded.
 DECLARE @operation varchar(71) = ?;
 SELECT e.[evidence_kind], e.[evidence_sha256], e.[evidence_document], e.[recorded_order]
 FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation ORDER BY e.[recorded_order];
-SELECT m.[evidence_kind], m.[evidence_sha256], m.[evidence_document]
-FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation ORDER BY m.[evidence_kind];
+
+-- name: evidence_newest
+-- The evidence document of one kind that an operation recorded last.
+DECLARE @operation varchar(71) = ?;
+DECLARE @kind varchar(64) = ?;
+SELECT TOP (1) e.[evidence_sha256], e.[evidence_document]
+FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation AND e.[evidence_kind] = @kind ORDER BY e.[recorded_order] DESC;
+
+-- name: evidence_exact
+-- One evidence document of one operation by its kind and digest, and the operation's state.
+DECLARE @operation varchar(71) = ?;
+DECLARE @kind varchar(64) = ?;
+DECLARE @digest varchar(71) = ?;
 SELECT p.[state] FROM {{control}}.[composition_operations] AS p WHERE p.[operation_key] = @operation AND p.[operation_family] = 'execution';
+SELECT e.[evidence_document] FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation AND e.[evidence_kind] = @kind AND e.[evidence_sha256] = @digest;
 
 -- name: evidence_digests
--- The digests of all evidence that is stored for one operation.
-DECLARE @operation varchar(71) = ?;
+-- The digests of all evidence that is stored for @operation. Follows operation_by_key in one batch.
 SELECT e.[evidence_sha256] FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation
 UNION
 SELECT m.[evidence_sha256] FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation;
