@@ -13,7 +13,7 @@ from tsqldev.catalog.statement import DdlContext
 from tsqldev.compile import CompileContext, Compiler
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, ObjectUse, ResultSink, RpcParameter, TableInfo
-from tsqldev.session import procedures, scratch, sysprocs
+from tsqldev.session import presence, procedures, scratch, sysprocs
 from tsqldev.session.applocks import Owner
 from tsqldev.session.backend import Backend
 from tsqldev.session.bulk import BulkLoad, copy_blocks
@@ -35,7 +35,7 @@ from tsqldev.session.interp import Interpreter
 from tsqldev.session.prepared import Prepared
 from tsqldev.session.registry import SessionRecord, now
 from tsqldev.session.split import Simple
-from tsqldev.session.transactions import ISOLATION_LEVELS, ISOLATION_NUMBERS, Transactions, cannot_be_committed
+from tsqldev.session.transactions import ISOLATION_NUMBERS, Transactions, cannot_be_committed
 from tsqldev.types import nvarchar
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SqlSession(Identity):
         self._woken = threading.Event()
         self._closed = False
         record.interrupt = self._interrupt
-        record.refresh = self._refresh
+        record.refresh = lambda: presence.refresh(self)
 
     def opened(self, login: Login, principal: Principal) -> None:
         """Authentication succeeded: this is who the session is."""
@@ -402,48 +402,3 @@ class SqlSession(Identity):
             self.catalog.holds(self.access, self.principal, permission)
             for permission in ("VIEW SERVER STATE", "VIEW SERVER PERFORMANCE STATE")
         )
-
-    def kill(self, spid: int) -> None:
-        """KILL: the other session ends as soon as its transaction is rolled back; its row stays until then."""
-        if self.transactions.count:
-            raise SqlError(6115, "KILL command cannot be used inside user transactions.")
-        if not self.access.holds(self.principal, "SERVER", 0, "ALTER ANY CONNECTION"):
-            raise SqlError(6102, "User does not have permission to use the KILL statement.", severity=14)
-        if spid == self.spid:
-            raise SqlError(6104, "Cannot use KILL to kill your own process.")
-        if 0 < spid <= 50:
-            raise SqlError(6107, "Only user processes can be killed.", severity=14)
-        record = self.engine.registry.get(spid)
-        if record is None:
-            raise SqlError(6106, f"Process ID {spid} is not an active process ID.")
-        record.killed.set()
-        if record.interrupt is not None:
-            record.interrupt()
-        record.disconnect()
-
-    def _refresh(self) -> None:
-        """Bring the record up to date, for a view that another session reads."""
-        record, transactions = self.record, self.transactions
-        record.transaction_count = transactions.count
-        record.transaction_id = transactions.id
-        record.transaction_began = int((transactions.began + 2208988800) * 300) if transactions.id else 0
-        record.transaction_name = transactions.name
-        record.transaction_wrote = transactions.wrote
-        record.isolation = ISOLATION_LEVELS[transactions.isolation]
-        record.row_count = self.rowcount
-        record.lock_timeout = self.settings.lock_timeout
-        principal = getattr(self, "principal", None)
-        if principal is not None:
-            record.login_name = principal.login
-            record.security_id = self.sids.get(principal.login_id, b"")
-            record.database_id = principal.database_id
-            record.database_name = principal.database
-        record.ansi = {
-            "quoted_identifier": int(self.settings.quoted_identifier),
-            "arithabort": int(self.settings.arithabort),
-            "ansi_null_dflt_on": int(self.settings.ansi_null_dflt_on),
-            "ansi_warnings": int(self.settings.ansi_warnings),
-            "ansi_padding": int(self.settings.ansi_padding),
-            "ansi_nulls": int(self.settings.ansi_nulls),
-            "concat_null_yields_null": int(self.settings.concat_null_yields_null),
-        }

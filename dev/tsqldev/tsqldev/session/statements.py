@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.session import messages, options, queries, scratch, variables
+from tsqldev.session import messages, options, presence, queries, scratch, variables
 from tsqldev.session.frames import Break, Continue, Return
 from tsqldev.session.lexer import NUMBER, PUNCT, STRING, VARIABLE, Token, near, split_commas
 from tsqldev.session.split import Simple
@@ -261,7 +261,7 @@ def kill(interp: Interpreter, node: Simple) -> None:
     items = node.tokens
     if len(items) != 2 or items[1].kind != NUMBER:
         raise unsupported("KILL of anything but a session id")
-    interp.session.kill(int(items[1].text))
+    presence.kill(interp.session, int(items[1].text))
     _ended(interp)
 
 
