@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 from tsqldev.catalog import Access, bootstrap
@@ -31,3 +33,17 @@ def test_metadata_of_another_version_is_refused_and_left_alone(postgres: Postgre
             bootstrap(connection, "another-Password")
         assert Access(connection).authenticate("sa", SA_PASSWORD).login_id == 1
         connection.rollback()
+
+
+def test_two_servers_in_one_process_do_not_share_what_lookups_found(postgres: PostgresProcess, tmp_path: Path) -> None:
+    with PostgresProcess(tmp_path / "other") as other:
+        with psycopg.connect(other.conninfo()) as connection:
+            bootstrap(connection, SA_PASSWORD)
+        with psycopg.connect(postgres.conninfo()) as here, psycopg.connect(other.conninfo()) as there:
+            one, two = Session(here), Session(there)
+            one.run("CREATE TABLE dbo.t (a int)")
+            two.run("CREATE TABLE dbo.t (b int)")
+            assert one.catalog.version != two.catalog.version
+            assert [column.name for column in one.table("dbo.t").columns] == ["a"]
+            assert [column.name for column in two.table("dbo.t").columns] == ["b"]
+            here.rollback()

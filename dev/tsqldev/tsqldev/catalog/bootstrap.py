@@ -108,7 +108,7 @@ def _create(connection: Connection) -> None:
     connection.execute(functions_sql().encode())
     for name in ("types.sql", "rights.sql", "functions.sql"):
         connection.execute(sql(name).encode())
-    connection.execute("insert into meta.made_by values (%s)", (_scripts(),))
+    connection.execute("insert into meta.made_by (scripts) values (%s)", (_scripts(),))
     _permissions(connection)
     _logins(connection)
     for configuration in CONFIGURATIONS:

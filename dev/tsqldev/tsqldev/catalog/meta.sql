@@ -8,14 +8,15 @@ create schema if not exists data;
 create schema if not exists sys;
 
 -- The digest of the scripts that made this metadata: they are applied once, and a folder made by others is refused.
-create table meta.made_by (scripts text not null);
+-- `instance` tells this metadata from that of every other server.
+create table meta.made_by (scripts text not null, instance uuid not null default gen_random_uuid());
 
 -- Which changes this transaction sees: the ids come from a sequence, never twice, so that (count, max, sum) names one set
--- of changes. A cache keyed by it is right also after a rollback.
+-- of changes. A cache keyed by it is right also after a rollback, and when one process has to do with several servers.
 create table meta.version (id bigint generated always as identity primary key);
 
 create function meta.visible_version() returns bigint stable language sql as
-$$ select hashtextextended(count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 0) from meta.version $$;
+$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 0) from meta.version $$;
 
 create function meta.bump() returns void language plpgsql as $$
 declare mine bigint;
