@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tsqldev.compile import tree as t
 from tsqldev.compile.collation import key_sql, known_collation, order_sql
+from tsqldev.compile.conditions import Conditions
 from tsqldev.compile.convert import COERCIBLE, EXPLICIT, IMPLICIT, Value, convert, quote
-from tsqldev.compile.patterns import like_regex
+from tsqldev.compile.literals import contains_aggregate, decimal_literal, digits_of, integer_literal
 from tsqldev.compile.rules import (
     arithmetic,
     as_decimal,
-    common,
     common_of,
     family,
 )
@@ -24,7 +24,6 @@ from tsqldev.types import (
     CHARACTER,
     DEFAULT_COLLATION,
     INT,
-    INTEGER,
     MAX,
     NULL,
     UNICODE,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tsqldev.compile.unit import Unit
 
 
-class Expressions:
+class Expressions(Conditions):
     """Compiles expressions in one scope of a compilation unit."""
 
     def __init__(self, unit: Unit, scope: Scope) -> None:
@@ -170,7 +169,7 @@ class Expressions:
 
     def operate(self, op: str, left: Value, right: Value, line: int) -> Value:
         try:
-            result = arithmetic(op, left.type, right.type, (_digits(left), _digits(right)))
+            result = arithmetic(op, left.type, right.type, (digits_of(left), digits_of(right)))
         except SqlError as error:
             error.line = line
             raise
@@ -369,172 +368,6 @@ class Expressions:
 
         return call(self, node)
 
-    # ---- conditions ----------------------------------------------------------------------------------------------
-
-    def condition(self, node: t.Node) -> str:
-        method = _CONDITIONS.get(type(node))
-        if method is None:
-            raise SqlError(
-                4145,
-                "An expression of non-boolean type specified in a context where a condition is expected.",
-                severity=15,
-                line=self.line(node),
-            )
-        return method(self, node)
-
-    def logic(self, node: t.Logic) -> str:
-        return f"({self.condition(node.left)} {node.op} {self.condition(node.right)})"
-
-    def negation(self, node: t.Not) -> str:
-        return f"(NOT {self.condition(node.operand)})"
-
-    def enclosed(self, node: t.Parenthesis) -> str:
-        return self.condition(node.operand)
-
-    def comparison(self, node: t.Compare) -> str:
-        return self.compare(node.op, self.value(node.left), self.value(node.right), self.line(node))
-
-    def compare(self, op: str, left: Value, right: Value, line: int) -> str:
-        a, b = self.comparable(left, right, line, ordered=op in ("<", "<=", ">", ">="), op=op)
-        return f"({a} {op} {b})"
-
-    def comparable(
-        self, left: Value, right: Value, line: int, *, ordered: bool = False, op: str = "equal to"
-    ) -> tuple[str, str]:
-        """Both sides as PostgreSQL expressions that compare as T-SQL compares them."""
-        names = (left.type.name, right.type.name)
-        if names[0] == "null" and names[1] == "null":
-            return "NULL::int4", "NULL::int4"
-        for type in (left.type, right.type):
-            if type.name in ("text", "ntext", "image", "xml"):
-                word = _COMPARISON_WORDS.get(op, op)
-                raise SqlError(
-                    402, f"The data types {names[0]} and {names[1]} are incompatible in the {word} operator.", line=line
-                )
-        target = common(left.type, right.type)
-        try:
-            if family(target) == "char":
-                collation, _ = self.collation_of(left, right, line, _COMPARISON_WORDS.get(op, "equal to"))
-                target = replace(target, collation=collation)
-                a, b = self._text_side(left, target), self._text_side(right, target)
-            elif family(target) == "int" or (names[0] == names[1] and names[0] not in ("decimal", "numeric")):
-                # PostgreSQL compares integers of different sizes, indexes included.
-                a, b = self._plain(left, target), self._plain(right, target)
-            elif family(target) == "decimal":
-                a, b = self._plain(left, target), self._plain(right, target)
-            else:
-                a, b = convert(left, target).sql, convert(right, target).sql
-        except SqlError as error:
-            error.line = line
-            raise
-        if ordered:
-            return order_sql(target, a), order_sql(target, b)
-        return key_sql(target, a), key_sql(target, b)
-
-    def _text_side(self, value: Value, target: SqlType) -> str:
-        if family(value.type) == "char":
-            return value.sql
-        return convert(value, replace(target, length=MAX, name="nvarchar" if target.name in UNICODE else "varchar")).sql
-
-    def _plain(self, value: Value, target: SqlType) -> str:
-        kind = family(value.type)
-        if kind in ("int", "decimal"):
-            return value.sql
-        return convert(value, target).sql
-
-    def quantified(self, node: t.Quantified) -> str:
-        left = self.value(node.left)
-        relation = self.unit.subquery(node.query, self.scope)
-        self._one_column(relation.columns, node)
-        right = Value("q.c1", relation.columns[0].type, IMPLICIT if relation.columns[0].type.name in CHARACTER else 0)
-        a, b = self.comparable(left, right, self.line(node), ordered=node.op not in ("=", "<>"), op=node.op)
-        return f"({a} {node.op} {node.quantifier} (SELECT {b} FROM ({relation.sql}) q))"
-
-    def _one_column(self, columns: Sequence[object], node: t.Node) -> None:
-        if len(columns) != 1:
-            raise SqlError(
-                116,
-                "Only one expression can be specified in the select list when the subquery is not introduced with EXISTS.",
-                line=self.line(node),
-            )
-
-    def is_null(self, node: t.IsNull) -> str:
-        value = self.value(node.operand)
-        sql = "NULL::int4" if value.type.name == "null" else value.sql
-        return f"({sql} IS {'NOT ' if node.negated else ''}NULL)"
-
-    def between(self, node: t.Between) -> str:
-        operand = self.value(node.operand)
-        low = self.compare(">=", operand, self.value(node.low), self.line(node))
-        high = self.compare("<=", operand, self.value(node.high), self.line(node))
-        return f"(NOT ({low} AND {high}))" if node.negated else f"({low} AND {high})"
-
-    def in_list(self, node: t.InList) -> str:
-        operand = self.value(node.operand)
-        values = [self.value(item) for item in node.items]
-        line = self.line(node)
-        pairs = [self.comparable(operand, value, line) for value in values]
-        if len({a for a, _ in pairs}) == 1:
-            listed = ", ".join(b for _, b in pairs)
-            return f"({pairs[0][0]} {'NOT IN' if node.negated else 'IN'} ({listed}))"
-        joined = " OR ".join(f"{a} = {b}" for a, b in pairs)
-        return f"(NOT ({joined}))" if node.negated else f"({joined})"
-
-    def in_query(self, node: t.InQuery) -> str:
-        operand = self.value(node.operand)
-        relation = self.unit.subquery(node.query, self.scope)
-        self._one_column(relation.columns, node)
-        type = relation.columns[0].type
-        right = Value("q.c1", type, IMPLICIT if type.name in CHARACTER else 0)
-        a, b = self.comparable(operand, right, self.line(node))
-        inner = relation.sql if b == "q.c1" else f"SELECT {b} FROM ({relation.sql}) q"
-        return f"({a} {'NOT IN' if node.negated else 'IN'} ({inner}))"
-
-    def like(self, node: t.Like) -> str:
-        operand, pattern = self.value(node.operand), self.value(node.pattern)
-        line = self.line(node)
-        for argument, value in enumerate((operand, pattern), 1):
-            if value.type.name in ("xml", "image") or family(value.type) == "binary":
-                raise SqlError(
-                    8116,
-                    f"Argument data type {value.type.name} is invalid for argument {argument} of like function.",
-                    line=line,
-                )
-        collation, _ = self.collation_of(operand, pattern, line, "like")
-        target = SqlType("nvarchar", length=MAX, collation=collation)
-        text = convert(operand, target).sql
-        kind = key_sql(target, "")[4:-2]
-        fold = {"ci": "sys.fold({0})", "ai": "sys.fold_accents({0})"}.get(kind, "{0}")
-        negated = "!~" if node.negated else "~"
-        blanks = operand.type.name not in UNICODE and pattern.type.name not in UNICODE
-        escape = self.value(node.escape) if node.escape is not None else None
-        if pattern.constant is not None and (escape is None or escape.constant is not None):
-            regex = like_regex(pattern.constant, escape.constant if escape else None, trailing_blanks=blanks)
-            if regex is None:
-                return "(false)" if not node.negated else f"({text} IS NOT NULL)"
-            return f"({fold.format(text)} {negated} {fold.format(quote(regex) + '::text') if kind != 'bin2' else quote(regex)})"
-        escape_sql = convert(escape, target).sql if escape is not None else "NULL"
-        wanted = convert(pattern, target).sql
-        flag = "true" if blanks else "false"
-        regex_sql = f"sys.like_regex({wanted}, {escape_sql}, {flag})"
-        return f"({fold.format(text)} {negated} {fold.format(regex_sql)})"
-
-    def exists(self, node: t.Exists) -> str:
-        relation = self.unit.subquery(node.query, self.scope)
-        return f"EXISTS ({relation.sql})"
-
-    def condition_call(self, node: t.Call) -> str:
-        if node.name.upper() == "UPDATE":
-            column = node.arguments[0]
-            assert isinstance(column, t.Name)
-            return f"({self.unit.parameter(f'UPDATE({column.parts[-1]})', SqlType('bit'))} <> 0)"
-        raise SqlError(
-            4145,
-            "An expression of non-boolean type specified in a context where a condition is expected.",
-            severity=15,
-            line=self.line(node),
-        )
-
     # ---- ordering ------------------------------------------------------------------------------------------------
 
     def order_key(self, value: Value, descending: bool) -> str:
@@ -574,97 +407,6 @@ class Expressions:
         return f" OVER ({' '.join(parts)})"
 
 
-_COMPARISON_WORDS = {
-    "=": "equal to",
-    "<>": "not equal to",
-    "<": "less than",
-    "<=": "less than or equal to",
-    ">": "greater than",
-    ">=": "greater than or equal to",
-}
-
-
-def integer_literal(text: str) -> Value:
-    number = int(text)
-    if -(2**31) <= number < 2**31:
-        sql = str(number) if number >= 0 else f"({number})"
-        if number == -(2**31):
-            sql = "(-2147483648)::int4"
-        return Value(sql, INT.with_nullable(False), constant=str(number))
-    digits = len(text.lstrip("-0")) or 1
-    if digits > 38:
-        raise SqlError(
-            1007,
-            f"The number '{text}' is out of the range for numeric representation (maximum precision 38).",
-            severity=15,
-        )
-    return Value(
-        f"({number})::numeric({digits},0)",
-        SqlType("numeric", precision=digits, scale=0, nullable=False),
-        constant=str(number),
-    )
-
-
-def decimal_literal(text: str) -> Value:
-    whole, _, fraction = text.partition(".")
-    whole = whole.lstrip("0")
-    precision = max(len(whole) + len(fraction), 1)
-    if precision > 38:
-        raise SqlError(
-            1007,
-            f"The number '{text}' is out of the range for numeric representation (maximum precision 38).",
-            severity=15,
-        )
-    sql = f"{whole or '0'}.{fraction}" if fraction else f"{whole or '0'}"
-    type = SqlType("numeric", precision=precision, scale=len(fraction), nullable=False)
-    return Value(f"{sql}::numeric({precision},{len(fraction)})", type, constant=text)
-
-
-def _digits(value: Value) -> int | None:
-    """How many digits an integer constant counts for beside a decimal."""
-    if value.constant is None or value.type.name not in INTEGER:
-        return None
-    return len(value.constant.lstrip("-"))
-
-
-AGGREGATES = frozenset(
-    [
-        "COUNT",
-        "COUNT_BIG",
-        "SUM",
-        "AVG",
-        "MIN",
-        "MAX",
-        "STRING_AGG",
-        "STDEV",
-        "STDEVP",
-        "VAR",
-        "VARP",
-        "GROUPING",
-        "GROUPING_ID",
-        "APPROX_COUNT_DISTINCT",
-        "CHECKSUM_AGG",
-    ]
-)
-
-
-def contains_aggregate(node: object) -> bool:
-    """Whether an aggregate (no window function) stands in this expression, outside its subqueries."""
-    if isinstance(node, t.Call):
-        if node.name.upper() in AGGREGATES and node.over is None:
-            return True
-        return any(contains_aggregate(argument) for argument in node.arguments) or (
-            node.over is not None and contains_aggregate(node.over)
-        )
-    if isinstance(node, t.Query | t.Literal | t.Name | t.Variable | str | type(None)):
-        return False
-    if isinstance(node, list | tuple):
-        return any(contains_aggregate(part) for part in node)
-    if isinstance(node, t.Node | t.OrderItem | t.Item):
-        return any(contains_aggregate(getattr(node, name)) for name in node.__dataclass_fields__ if name != "pos")
-    return False
-
-
 _VALUES: dict[type, Callable[[Expressions, Any], Value]] = {
     t.Literal: Expressions.literal,
     t.Variable: Expressions.variable,
@@ -678,18 +420,4 @@ _VALUES: dict[type, Callable[[Expressions, Any], Value]] = {
     t.AtTimeZone: Expressions.at_time_zone,
     t.Subquery: Expressions.subquery,
     t.Call: Expressions.call,
-}
-_CONDITIONS: dict[type, Callable[[Expressions, Any], str]] = {
-    t.Logic: Expressions.logic,
-    t.Not: Expressions.negation,
-    t.Parenthesis: Expressions.enclosed,
-    t.Compare: Expressions.comparison,
-    t.Quantified: Expressions.quantified,
-    t.IsNull: Expressions.is_null,
-    t.Between: Expressions.between,
-    t.InList: Expressions.in_list,
-    t.InQuery: Expressions.in_query,
-    t.Like: Expressions.like,
-    t.Exists: Expressions.exists,
-    t.Call: Expressions.condition_call,
 }

@@ -8,7 +8,8 @@ from dataclasses import replace
 from tsqldev.compile import tree as t
 from tsqldev.compile.collation import key_sql
 from tsqldev.compile.convert import IMPLICIT, Value, convert
-from tsqldev.compile.expressions import Expressions, contains_aggregate
+from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.literals import contains_aggregate
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
