@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_dpone.contracts import canonical, rules
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql, quote_mssql
 from airflow_provider_dpone.ledger.settings import LedgerSettings
-from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part, driver_errors
 
 _INSTALLATION = load_sql("airflow_provider_dpone.ledger", "sql/installation.sql")
 _ENROLLMENT = load_sql("airflow_provider_dpone.ledger", "sql/enrollment.sql")
@@ -87,6 +87,8 @@ def observe_mssql(connect: Connect, database_name: str) -> MsSqlIdentity:
     connection = connect()
     try:
         [rows] = drain(connection, _INSTALLATION.text("observe_mssql"), database_name)
+    except driver_errors() as err:
+        raise ControlUnavailable("control_read", happened=f"{database_name} could not be looked at: {err}") from err
     finally:
         connection.close()
     return _identity(rows, database_name)
@@ -150,7 +152,7 @@ class _Stored:
                 "enrollment_differs",
                 happened=f"the {domain.connector} domain {domain.guard_id} is enrolled with another role or schemas.",
                 not_done="the enrollment was not changed.",
-                check="`dponectl ledger status`; an enrollment is written once.",
+                check="the rows of composition_mssql_enrollments; an enrollment is written once.",
             )
         return True
 

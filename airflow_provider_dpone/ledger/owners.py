@@ -188,7 +188,7 @@ def _acquisition(request: ActivationRequest, domains: Rows) -> list[Part]:
             raise ConfigurationError(
                 "domain_not_enrolled",
                 happened=f"the {resource.connector} domain {resource.guard_id} is not enrolled in the ledger.",
-                check="`dponectl ledger enroll`, and whether the database was replaced since it was enrolled.",
+                check="`dponectl ledger enroll-mssql` or `enroll-clickhouse`, and whether the database was replaced since it was enrolled.",
             )
         if row[1:4] != (resource.connector, resource.service_id, resource.physical_subject_sha256):
             raise LedgerTampered("domain_identity", happened=f"domain {resource.guard_id} has another identity.")
@@ -202,7 +202,7 @@ def _acquisition(request: ActivationRequest, domains: Rows) -> list[Part]:
             "domain_owned",
             blockers=holders,
             not_done="nothing was reserved.",
-            check="retire the owner named here first, with `dponectl activation retire`.",
+            check="retire the owner named here first, with `dponectl composition retire`.",
         )
     return parts
 
@@ -237,7 +237,7 @@ def _exact(activation: Activation, request: ActivationRequest) -> Activation:
             "activation_id_reused",
             happened=f"the activation id {request.activation_id} is in the ledger with another request.",
             not_done="the stored activation was not changed.",
-            check="the stored request, with `dponectl activation show`.",
+            check="the stored request, with `dponectl composition status`.",
             avoid="replace a request: a new occurrence has a new activation id.",
         )
     return activation
