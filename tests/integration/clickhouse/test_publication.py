@@ -240,8 +240,9 @@ def test_readers_see_the_old_or_the_new_table_and_never_an_error(world: World, p
                 except BaseException as err:
                     errors.append(err)
                     return
+                time.sleep(0.005)
 
-    readers = [threading.Thread(target=read) for _ in range(8)]
+    readers = [threading.Thread(target=read) for _ in range(4)]
     for reader in readers:
         reader.start()
     time.sleep(0.3)

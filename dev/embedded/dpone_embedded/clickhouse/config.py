@@ -109,7 +109,7 @@ def write(layout: Layout, found: Secrets, accounts: dict[str, tuple[str, ...]], 
     path = layout.state / "users.xml"
     path.touch(mode=0o600)
     path.write_text(
-        "<clickhouse><profiles><default><max_query_size>67108864</max_query_size></default>"
+        "<clickhouse><profiles><default/>"
         "<keeper><max_concurrent_queries_for_user>1</max_concurrent_queries_for_user></keeper></profiles><quotas><default/></quotas>\n<users>\n"
         + "\n".join(users)
         + "\n</users></clickhouse>\n"
