@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tsqldev.pytest_plugin import TsqlServer
 
-sys.path.insert(0, str(Path(__file__).parent))
-from session_client import Client, Connect
+from .session_client import Client, Connect
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytds
 import pytest
-from session_client import Client, Connect
 from tsqldev.pytest_plugin import TsqlServer
+
+from .session_client import Client, Connect
 
 _LISTED: list[dict[str, Any]] = tomllib.loads(
     (Path(__file__).parents[2] / "known_differences.toml").read_text(encoding="utf-8")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from session_client import Client, Connect
 from tsqldev.pytest_plugin import TsqlServer
+
+from .session_client import Client, Connect
 
 
 def test_parameters_by_name_by_position_and_by_default(one: Client) -> None:

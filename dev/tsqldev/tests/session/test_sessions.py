@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pyodbc
 import pytds
 import pytest
-from session_client import Client, Connect
 from tsqldev.pytest_plugin import TsqlServer
+
+from .session_client import Client, Connect
 
 LOCK = (
     "DECLARE @r int; EXEC @r = sys.sp_getapplock @Resource = N'r', @LockMode = N'{}', @LockOwner = N'{}',"

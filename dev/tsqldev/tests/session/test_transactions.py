@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from session_client import Client, Connect
+
+from .session_client import Client, Connect
 
 STATE = "SELECT @@TRANCOUNT, XACT_STATE()"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from session_client import Client
+
+from .session_client import Client
 
 STATE = "SELECT @@TRANCOUNT, XACT_STATE()"
 
