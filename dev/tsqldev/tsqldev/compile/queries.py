@@ -9,11 +9,14 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.collation import key_sql
 from tsqldev.compile.convert import IMPLICIT, Value, convert
 from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.folding import Folds, accumulates
 from tsqldev.compile.literals import contains_aggregate
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
 from tsqldev.compile.unit import Relation, Unit
+from tsqldev.compile.walking import has_subquery, has_window
+from tsqldev.compile.withs import WithClauses, named_columns
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column
 from tsqldev.types import CHARACTER, INT, SqlType
@@ -24,7 +27,7 @@ _IN_WHERE = (
 )
 
 
-class Queries:
+class Queries(WithClauses, Folds):
     """Compiles queries of a unit. `assigns` and `into` are left behind by the outermost SELECT."""
 
     def __init__(self, unit: Unit) -> None:
@@ -95,76 +98,6 @@ class Queries:
             )
         type = relation.columns[index].type
         return Expressions(self.unit, Scope()).order_key(Value(f"s.c{index + 1}", type), item.descending)
-
-    def with_clause(self, ctes: Sequence[t.Cte], parent: Scope | None) -> str:
-        """Registers the names, and answers the PostgreSQL WITH clause."""
-        if not ctes:
-            return ""
-        self.unit.ctes = dict(self.unit.ctes)
-        parts: list[str] = []
-        recursive = False
-        for cte in ctes:
-            name = self.unit.alias().replace("t", "w")
-            if isinstance(cte.query.body, t.SetOperation) and _mentions(cte.query, cte.name):
-                recursive = True
-                parts.append(self._recursive(cte, name, parent))
-                continue
-            relation = self.query(cte.query, parent)
-            columns = self._named(relation.columns, cte.columns, cte.name)
-            self.unit.ctes[cte.name.casefold()] = (name, columns)
-            listed = ", ".join(f"c{i + 1}" for i in range(len(columns)))
-            parts.append(f"{name}({listed}) AS ({relation.sql})")
-        return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(parts)}"
-
-    def _recursive(self, cte: t.Cte, name: str, parent: Scope | None) -> str:
-        body = cte.query.body
-        assert isinstance(body, t.SetOperation)
-        anchors, steps = _members(body, cte.name)
-        if not anchors or not steps:
-            raise SqlError(
-                252, f"Recursive common table expression '{cte.name}' does not contain a top-level UNION ALL operator."
-            )
-        if len(steps) > 1:
-            raise unsupported("a recursive common table expression with several recursive members")
-        anchor = self.query(_united(anchors), parent)
-        columns = self._named(anchor.columns, cte.columns, cte.name)
-        columns = [replace(column, type=column.type.with_nullable(True)) for column in columns]
-        self.unit.ctes[cte.name.casefold()] = (name, columns)
-        step = self._step(steps[0], parent, name)
-        for index, (a, b) in enumerate(zip(anchor.columns, step.columns, strict=True)):
-            if family(a.type) != family(b.type):
-                raise SqlError(
-                    240,
-                    "Types don't match between the anchor and the recursive part in column "
-                    f'"{columns[index].name}" of recursive query "{cte.name}".',
-                )
-        listed = ", ".join(f"c{i + 1}" for i in range(len(columns)))
-        casts = ", ".join(
-            f"({convert(Value(f'x.c{i + 1}', column.type), columns[i].type).sql})::{columns[i].type.postgres} AS c{i + 1}"
-            for i, column in enumerate(step.columns)
-        )
-        first = ", ".join(f"(x.c{i + 1})::{column.type.postgres} AS c{i + 1}" for i, column in enumerate(columns))
-        level = f"sys.recursion(x.c{len(columns) + 1}, {self.unit.shared.max_recursion})"
-        return (
-            f"{name}({listed}, level) AS (SELECT {first}, 0 AS level FROM ({anchor.sql}) x "
-            f"UNION ALL SELECT {casts}, {level} FROM ({step.sql}) x)"
-        )
-
-    def _step(self, query: t.Query, parent: Scope | None, name: str) -> Relation:
-        """The recursive member, with the level of the row it starts from as a last column."""
-        if not isinstance(query.body, t.Select) or query.ctes or query.order:
-            raise unsupported("this form of recursive member in a common table expression")
-
-        def level(scope: Scope) -> str:
-            for source in scope.sources:
-                if source.cte == name:
-                    return f"{source.sql[0].split('.', 1)[0]}.level"
-            raise unsupported("a recursive member that reads its own expression in a subquery")
-
-        return self._select(query.body, query, parent, False, True, False, extra=level)
-
-    def _named(self, columns: Sequence[Column], names: Sequence[str], of: str) -> list[Column]:
-        return named_columns(columns, names, of)
 
     # ---- set operations ------------------------------------------------------------------------------------------
 
@@ -237,7 +170,7 @@ class Queries:
             or any(contains_aggregate(item) for item in select.items)
             or any(contains_aggregate(item) for item in query.order)
         )
-        plain = not (select.distinct or aggregated or in_set or _has_window(select.items) or _has_window(query.order))
+        plain = not (select.distinct or aggregated or in_set or has_window(select.items) or has_window(query.order))
         sources = Sources(unit, self, scope, plain)
         source = sources.compile(select.source) if select.source is not None else ""
         expressions = Expressions(unit, scope)
@@ -254,7 +187,7 @@ class Queries:
                     156, "Incorrect syntax near the keyword 'INTO'.", severity=15, line=unit.line(select.pos)
                 )
             self.into = select.into
-        if source and not aggregated and _accumulates(select):
+        if source and not aggregated and accumulates(select):
             return self._accumulate(select, query, scope, source, where)
         values, columns = self._items(select, scope, expressions, top, keep_null)
         keyed_order = self._order(query.order, values, columns, expressions, select)
@@ -296,7 +229,7 @@ class Queries:
                     severity=15,
                     line=self.unit.line(node.pos),
                 )
-            if contains_aggregate(node) or _has_subquery(node):
+            if contains_aggregate(node) or has_subquery(node):
                 raise SqlError(
                     144,
                     "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
@@ -309,59 +242,6 @@ class Queries:
             grouped[value.sql] = value.sql if key == value.sql else f"any_value({value.sql})"
         scope.grouped = grouped
         return f" GROUP BY {', '.join(keys)}" if keys else (" GROUP BY ()" if select.having is not None else "")
-
-    def _accumulate(self, select: t.Select, query: t.Query, scope: Scope, source: str, where: str) -> Relation:
-        """SELECT @x = f(@x, ...) FROM ...: each row sees what the row before it assigned.
-
-        The rows are numbered in their order and folded by a recursive query; the answer has one row a step.
-        """
-        unit = self.unit
-        if select.distinct:
-            raise unsupported("DISTINCT beside an assignment that uses its own variable")
-        expressions = Expressions(unit, scope)
-        order = [expressions.order_key(expressions.value(item.expression), item.descending) for item in query.order]
-        texts = [sql for bound in scope.sources for sql in bound.sql]
-        names = {sql: f"k{i}" for i, sql in enumerate(texts, 1)}
-        carried = ", ".join(f"{sql} AS {name}" for sql, name in names.items())
-        over = f" ORDER BY {', '.join(order)}" if order else ""
-        inner = f"SELECT row_number() OVER ({over}) AS n, {carried} FROM {source}{f' WHERE {where}' if where else ''}"
-        if select.top is not None:
-            inner += f" ORDER BY n{self._limits(select.top, query, None)}"
-        rows = Scope(scope.parent, [replace(b, sql=[f"r.{names[sql]}" for sql in b.sql]) for b in scope.sources])
-        first: list[str] = []
-        steps: list[str] = []
-        columns: list[Column] = []
-        replaced: dict[str, str] = {}
-        for i, item in enumerate(select.items, 1):
-            if item.variable is None:
-                raise SqlError(
-                    141,
-                    "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
-                    severity=15,
-                )
-            start = unit.variable(item.variable, unit.line(select.pos))
-            type = start.type
-            first.append(f"{start.sql} AS c{i}")
-            replaced.setdefault(item.variable, f"f.c{i}")
-            columns.append(Column("", type))
-            self.assigns.append(item.variable)
-        unit.replaced = replaced
-        try:
-            for i, item in enumerate(select.items, 1):
-                type = columns[i - 1].type
-                value = convert(Expressions(unit, rows).value(item.expression), type)
-                steps.append(f"({value.sql})::{type.postgres} AS c{i}")
-                assert item.variable is not None
-                replaced[item.variable] = f"({value.sql})::{type.postgres}"
-        finally:
-            unit.replaced = {}
-        listed = ", ".join(f"f.c{i}" for i in range(1, len(columns) + 1))
-        sql = (
-            f"WITH RECURSIVE r AS MATERIALIZED ({inner}), f AS (SELECT 0::int8 AS n, {', '.join(first)} "
-            f"UNION ALL SELECT r.n, {', '.join(steps)} FROM f JOIN r ON r.n = f.n + 1) "
-            f"SELECT {listed} FROM f WHERE f.n > 0 ORDER BY f.n"
-        )
-        return Relation(sql, columns)
 
     def _items(
         self, select: t.Select, scope: Scope, expressions: Expressions, top: bool, keep_null: bool
@@ -519,40 +399,9 @@ class Queries:
         return f"({convert(value, SqlType('bigint')).sql})"
 
 
-def _accumulates(select: t.Select) -> bool:
-    assigned = {item.variable for item in select.items if item.variable is not None}
-    return bool(assigned) and any(
-        isinstance(part, t.Variable) and part.name in assigned
-        for item in select.items
-        for part in _walk(item.expression)
-    )
-
-
 def _place(scope: Scope) -> str:
     """Where the row of the only table is."""
     return f"{scope.sources[0].sql[0].split('.', 1)[0]}.ctid"
-
-
-def _members(node: t.SetOperation, name: str) -> tuple[list[t.Query], list[t.Query]]:
-    """The members of a UNION ALL chain without and with a mention of the name; a chain that is none has no steps."""
-    if node.op != "UNION" or not node.all:
-        return [], []
-    anchors: list[t.Query] = []
-    steps: list[t.Query] = []
-    left = node.left
-    if isinstance(left.body, t.SetOperation) and _mentions(left, name):
-        anchors, steps = _members(left.body, name)
-    else:
-        (steps if _mentions(left, name) else anchors).append(left)
-    (steps if _mentions(node.right, name) else anchors).append(node.right)
-    return anchors, steps
-
-
-def _united(queries: Sequence[t.Query]) -> t.Query:
-    united = queries[0]
-    for query in queries[1:]:
-        united = t.Query(t.SetOperation("UNION", True, united, query))
-    return united
 
 
 def _is_identity(scope: Scope, sql: str) -> bool:
@@ -569,22 +418,6 @@ def _take_into(node: t.SetOperation | t.Select | t.Query) -> tuple[str, ...] | N
         node = node.left if isinstance(node, t.SetOperation) else node.body
     into, node.into = node.into, None
     return into
-
-
-def named_columns(columns: Sequence[Column], names: Sequence[str], of: str) -> list[Column]:
-    """The columns of a derived table or CTE: each must have a name, and none twice."""
-    if names and len(names) != len(columns):
-        number, few = (8158, "more") if len(columns) > len(names) else (8159, "fewer")
-        raise SqlError(number, f"'{of}' has {few} columns than were specified in the column list.", severity=15)
-    result = [replace(c, name=names[i] if names else c.name) for i, c in enumerate(columns)]
-    seen: set[str] = set()
-    for i, column in enumerate(result, 1):
-        if not column.name:
-            raise SqlError(8155, f"No column name was specified for column {i} of '{of}'.")
-        if column.name.casefold() in seen:
-            raise SqlError(8156, f"The column '{column.name}' was specified multiple times for '{of}'.")
-        seen.add(column.name.casefold())
-    return result
 
 
 def _name(item: t.Item) -> str:
@@ -606,31 +439,3 @@ def _index(columns: Sequence[Column], name: str) -> int | None:
     wanted = name.casefold()
     found = [i for i, column in enumerate(columns) if column.name.casefold() == wanted]
     return found[0] if found else None
-
-
-def _walk(node: object) -> list[object]:
-    found = [node]
-    if isinstance(node, list | tuple | frozenset):
-        for part in node:
-            found += _walk(part)
-    elif hasattr(node, "__dataclass_fields__"):
-        for name in node.__dataclass_fields__:
-            if name != "pos":
-                found += _walk(getattr(node, name))
-    return found
-
-
-def _has_window(node: object) -> bool:
-    return any(isinstance(part, t.Call) and part.over is not None for part in _walk(node))
-
-
-def _has_subquery(node: object) -> bool:
-    return any(isinstance(part, t.Query) for part in _walk(node))
-
-
-def _mentions(node: object, name: str) -> bool:
-    wanted = name.casefold()
-    return any(
-        isinstance(part, t.TableRef) and len(part.parts) == 1 and part.parts[0].casefold() == wanted
-        for part in _walk(node)
-    )

@@ -162,7 +162,7 @@ class Sources:
         return f"({' '.join(self.inner_locks[alias])}) AS {alias}"
 
     def _derived(self, source: t.Derived, lateral: Scope | None) -> str:
-        from tsqldev.compile.queries import named_columns
+        from tsqldev.compile.withs import named_columns
 
         relation = self.queries.query(source.query, lateral if lateral is not None else self.scope.parent)
         columns = named_columns(relation.columns, source.columns, source.alias)
@@ -172,7 +172,7 @@ class Sources:
         return f"({relation.sql}) AS {alias}"
 
     def _rows(self, source: t.Rows) -> str:
-        from tsqldev.compile.queries import named_columns
+        from tsqldev.compile.withs import named_columns
 
         expressions = Expressions(self.unit, self.scope)
         rows, types = typed_rows(expressions, source.rows, self.unit.line(source.pos))
