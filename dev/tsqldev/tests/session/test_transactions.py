@@ -230,3 +230,32 @@ def test_a_snapshot_needs_the_database_to_allow_it(t: Client, connect: Connect) 
     assert t.rows("SELECT id, v FROM t") == [(1, "a")]
     assert t.error("UPDATE t SET v = 'y' WHERE id = 1") == 3960
     assert t.row(STATE) == (0, 0)
+
+
+def test_definitions_of_others_come_into_sight_after_a_snapshot(t: Client, connect: Connect) -> None:
+    t.run("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
+    t.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT * FROM t")
+    connect().run("CREATE TABLE later (a int); INSERT later VALUES (1)")
+    t.sets("SELECT COUNT(*) FROM t")
+    t.run("COMMIT; SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    assert t.rows("SELECT a FROM later") == [(1,)]
+
+
+def test_definitions_of_others_are_seen_at_once(t: Client, connect: Connect) -> None:
+    other = connect()
+    assert other.rows("SELECT id FROM t") == []
+    t.run("DROP TABLE t; CREATE TABLE t (id varchar(5), extra int); INSERT t VALUES ('x', 1)")
+    assert other.rows("SELECT * FROM t") == [("x", 1)]
+    t.run("BEGIN TRAN; ALTER TABLE t ADD more int NULL")
+    assert t.rows("SELECT * FROM t") == [("x", 1, None)]
+    t.run("ROLLBACK")
+    assert t.rows("SELECT * FROM t") == [("x", 1)]
+    assert other.rows("SELECT * FROM t") == [("x", 1)]
+
+
+def test_rights_are_seen_at_once(t: Client, connect: Connect) -> None:
+    t.run("CREATE USER reader WITHOUT LOGIN; GRANT SELECT ON t TO reader")
+    t.run("EXECUTE AS USER = N'reader'; SELECT * FROM t; REVERT")
+    connect().run("REVOKE SELECT ON t FROM reader")
+    assert t.error("EXECUTE AS USER = N'reader'; SELECT * FROM t") == 229
+    t.run("REVERT")

@@ -68,8 +68,10 @@ class SessionCatalog(Catalog):
         if self._open:
             self._own += 1
 
-    def ended(self, *, committed: bool) -> None:
-        """The transaction is over in PostgreSQL."""
+    def ended(self, *, committed: bool, snapshot: bool) -> None:
+        """The transaction is over in PostgreSQL. After a snapshot, others' definitions of meanwhile come into sight."""
+        if snapshot:
+            self._own += 1
         if not self._open:
             return
         self._open = False

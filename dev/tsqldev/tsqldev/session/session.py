@@ -313,7 +313,7 @@ class SqlSession(Identity):
         self.sink.transaction_rolled_back(descriptor)
 
     def transaction_ended(self, transaction_id: int, committed: bool) -> None:
-        self.catalog.ended(committed=committed)
+        self.catalog.ended(committed=committed, snapshot=self.transactions.snapshot)
         self.engine.registry.locks.release_owner(Owner(self.spid, transaction_id))
         if not committed and not self.backend.broken:
             scratch.rolled_back(self, transaction_id)
