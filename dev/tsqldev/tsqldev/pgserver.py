@@ -432,11 +432,12 @@ def _free_port() -> int:
 
 
 def _working_in(directory: Path) -> list[int]:
-    """The processes whose working folder is `directory`: a server and its workers. Known on Linux only."""
+    """The PostgreSQL processes whose working folder is `directory`: a server and its workers. Known on Linux only."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (entry / "cwd").samefile(directory):
+            program = os.readlink(entry / "exe").removesuffix(" (deleted)")
+            if program.endswith("/postgres") and (entry / "cwd").samefile(directory):
                 found.append(int(entry.name))
     return found
 

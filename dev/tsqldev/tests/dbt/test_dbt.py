@@ -104,6 +104,11 @@ def test_build_next_day_and_full_refresh(dbt: Dbt, query: Callable[[str], list[t
     assert query(replaced) == next_day
     assert query("SELECT COUNT(*) FROM shop.orders_appended") == [(5,)]
     assert query(history) == [(1, "NEW", 0), (1, "PAID", 1), (2, "NEW", 1), (3, "PAID", 1), (4, "NEW", 1)]
+    assert query("SELECT name FROM sys.columns WHERE object_id = OBJECT_ID('shop.orders_evolved') ORDER BY name") == [
+        ("amount",),
+        ("day",),
+        ("order_id",),
+    ]
     assert query("SELECT CONVERT(varchar(27), ordered_at, 121) FROM shop.order_state WHERE order_id = 4") == [
         ("2026-01-02 23:59:59.9999999",)
     ]

@@ -97,6 +97,19 @@ def test_a_killed_owner_leaves_no_server_and_the_next_owner_recovers(folder: Pat
         assert c.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_stranger_who_stands_in_the_data_folder_is_left_alone(folder: Path) -> None:
+    with PostgresProcess(folder) as server:
+        pass
+    stranger = subprocess.Popen(["sleep", "60"], cwd=server.data_directory)
+    try:
+        with server, psycopg.connect(server.conninfo()) as c:
+            assert c.execute("SELECT 1").fetchone() == (1,)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_two_owners_of_one_folder_are_refused_and_the_first_goes_on(folder: Path) -> None:
     with PostgresProcess(folder) as first:
         with pytest.raises(PostgresFailed, match="in use by another process"):
