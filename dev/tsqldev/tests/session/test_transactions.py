@@ -236,7 +236,7 @@ def test_definitions_of_others_come_into_sight_after_a_snapshot(t: Client, conne
     t.run("ALTER DATABASE CURRENT SET ALLOW_SNAPSHOT_ISOLATION ON")
     t.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT * FROM t")
     connect().run("CREATE TABLE later (a int); INSERT later VALUES (1)")
-    t.sets("SELECT COUNT(*) FROM t")
+    assert t.error("SELECT a FROM later") == 208
     t.run("COMMIT; SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
     assert t.rows("SELECT a FROM later") == [(1,)]
 
