@@ -5,6 +5,6 @@ ownership     owner keys, physical guards, claims          activation     the re
 attempt       one try at exact epochs                      principal      journaled identities and task coordinates
 proof         the three proofs of an attempt               gate_evidence  what was observed of a login gate
 operation     the ledger's view of an attempt              lifecycle      the state machines
-qualification owner, operation and invocation key          snapshot       the one-time EXCHANGE of a table
+qualification owner, operation and invocation key          snapshot(_subjects)  the one-time EXCHANGE of a table
 nonproduction policy, grants and plans of the campaign     errors         the tree that everything raises
 """

@@ -20,7 +20,7 @@ from airflow_provider_dpone.contracts.activation import (
 from airflow_provider_dpone.contracts.attempt import attempt_from, decode_attempt, guard_epochs, guard_epochs_sha256
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from airflow_provider_dpone.contracts.gate_evidence import gate_observation_from
-from airflow_provider_dpone.contracts.nonproduction import grants, plans, policy, scope
+from airflow_provider_dpone.contracts.nonproduction import fixtures, grants, plans, policy, scope
 from airflow_provider_dpone.contracts.ownership import (
     Owner,
     claim_from,
@@ -111,7 +111,7 @@ COMPUTE: dict[str, Callable[[Inputs], str]] = {
     "source_subject": _source,
     "np_policy": lambda i: _policy(i).sha256,
     "np_scope": lambda i: scope.scope_from(i).sha256,
-    "np_fixture_plan": lambda i: plans.fixture_plan_from(i).sha256,
+    "np_fixture_plan": lambda i: fixtures.fixture_plan_from(i).sha256,
     "np_work_item": lambda i: plans.work_item_from(i).sha256,
     "np_qualification_plan": lambda i: plans.qualification_plan_from(i).sha256,
     "np_grant": lambda i: grants.grant_from(i).sha256,
@@ -189,7 +189,7 @@ READ_BACK: dict[str, Callable[[bytes, str], Any]] = {
     "np_activation_request": lambda document, sha: decode_request(document, sha, nonproduction=True),
     "np_policy": policy.decode_policy,
     "np_grant": grants.decode_grant,
-    "np_fixture_plan": plans.decode_fixture_plan,
+    "np_fixture_plan": fixtures.decode_fixture_plan,
     "np_qualification_plan": plans.decode_qualification_plan,
     "qualification_owner_subject": decode_qualification_owner,
     "qualification_operation_key": decode_qualification_operation,
