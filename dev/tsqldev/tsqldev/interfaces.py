@@ -78,7 +78,10 @@ class Session(Protocol):
     """One logged-in connection. Requests arrive one at a time; `attention` comes from another thread."""
 
     spid: int
-    database: str
+
+    @property
+    def database(self) -> str:
+        """The current database: USE changes it."""
 
     def batch(self, sql: str, sink: ResultSink) -> None: ...
     def rpc(self, name: str | int, parameters: Sequence[RpcParameter], sink: ResultSink) -> int:
