@@ -8,8 +8,6 @@ rights), so that a late issuer's CREATE USER fails instead of opening the gate a
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import threading
 import time
 import uuid
@@ -29,16 +27,23 @@ from airflow_provider_dpone.contracts.principal import Connector, Principal, Pur
 from airflow_provider_dpone.drivers import Secret, load_sql, quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
 from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
-from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential, Grant
+from airflow_provider_dpone.gates.clickhouse_users import (
+    LOST,
+    USER_EXISTS,
+    expected_grants,
+    grant_statements,
+    grants_of,
+    hashed,
+    host_clause,
+    must,
+    send,
+)
+from airflow_provider_dpone.gates.interface import Credential, Grant
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 SCHEMA = "dpone.clickhouse-gate-observation.v1"
-USER_EXISTS = 493
-UNKNOWN_USER = 192
-#: Read-only access storage, and no storage to insert into.
-NO_USER_MANAGEMENT = (495, 514)
 _EXPIRED = "'2000-01-01 00:00:00'"
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/clickhouse_gate.sql")
 
@@ -65,7 +70,7 @@ class ClickHouseGate:
         self.service_id = service_id
         self._access = access
         self._observer = observer
-        self._host = _host_clause(host)
+        self._host = host_clause(host)
         self._lifetime = lifetime
         self._interval = read_interval_seconds
 
@@ -82,8 +87,8 @@ class ClickHouseGate:
                 check="GRANT ACCESS MANAGEMENT, KILL QUERY ON *.* to the account of dpone_clickhouse_admin.",
             )
         user = quote_clickhouse(f"dpone_c_{uuid.uuid4().hex}")
-        _must(access, _SQL.text("create_tombstone", user=user, valid_until=_EXPIRED, **_hashed(Secret.generate())))
-        _must(access, _SQL.text("drop_user", user=user))
+        must(access, _SQL.text("create_tombstone", user=user, valid_until=_EXPIRED, **hashed(Secret.generate())))
+        must(access, _SQL.text("drop_user", user=user))
         observer = connect(self._observer)
         self._identity(observer)
         self._require_sight(observer)
@@ -111,17 +116,17 @@ class ClickHouseGate:
             user=quote_clickhouse(principal.name),
             valid_until=f"'{valid_until:%Y-%m-%d %H:%M:%S}'",
             host=self._host,
-            **_hashed(secret),
+            **hashed(secret),
         )
-        created = _send(client, statement)
+        created = send(client, statement)
         if created == USER_EXISTS:
             raise GateTampered(
                 "clickhouse_user_exists",
                 happened=f"the user {principal.name} exists already: it was closed, or somebody made it.",
                 not_done="no credential was issued.",
             )
-        for text in _grant_statements(principal, grant):
-            if _send(client, text) not in (0, _LOST):
+        for text in grant_statements(principal, grant):
+            if send(client, text) not in (0, LOST):
                 raise OutcomeUnknown(
                     "clickhouse_user_missing",
                     happened=f"the creation of {principal.name} was not answered and the user is not there.",
@@ -132,8 +137,8 @@ class ClickHouseGate:
     def _verify_issued(self, principal: Principal, secret: Secret, grant: Grant) -> None:
         """Only the holder of this secret can log in; a user that a closer barred meanwhile cannot."""
         client = self._access_client()
-        found = sorted(_grants(client, principal))
-        wanted = sorted(_expected_grants(principal, grant))
+        found = sorted(grants_of(client, principal))
+        wanted = sorted(expected_grants(principal, grant))
         if found != wanted:
             raise OutcomeUnknown(
                 "clickhouse_grants",
@@ -154,9 +159,9 @@ class ClickHouseGate:
         client = self._access_client()
         user = quote_clickhouse(principal.name)
         for name in ("create_tombstone", "bar_user"):
-            _must(client, _SQL.text(name, user=user, valid_until=_EXPIRED, **_hashed(Secret.generate())))
-        _must(client, _SQL.text("revoke_all", user=user))
-        _must(client, _SQL.text("kill_queries"), {"user": principal.name})
+            must(client, _SQL.text(name, user=user, valid_until=_EXPIRED, **hashed(Secret.generate())))
+        must(client, _SQL.text("revoke_all", user=user))
+        must(client, _SQL.text("kill_queries"), {"user": principal.name})
         document = self._closed(self._access_client(), operation, principal)
         if document is None:
             raise GateTampered(
@@ -168,7 +173,7 @@ class ClickHouseGate:
 
     def _closed(self, client: Client, operation: Operation, principal: Principal) -> Mapping[str, object] | None:
         rows = client.query(_SQL.text("user"), parameters={"user": principal.name}).result_rows
-        if len(rows) != 1 or rows[0][1] or _grants(client, principal):
+        if len(rows) != 1 or rows[0][1] or grants_of(client, principal):
             return None
         return {
             "schema": SCHEMA,
@@ -245,14 +250,14 @@ class ClickHouseGate:
         name, query_id, secret = f"dpone_c_{uuid.uuid4().hex}", str(uuid.uuid4()), Secret.generate()
         user = quote_clickhouse(name)
         soon = f"'{datetime.now(UTC) + timedelta(minutes=5):%Y-%m-%d %H:%M:%S}'"
-        _must(access, _SQL.text("create_user", user=user, valid_until=soon, host=self._host, **_hashed(secret)))
+        must(access, _SQL.text("create_user", user=user, valid_until=soon, host=self._host, **hashed(secret)))
         try:
             subject = connect(self._access.for_user(name, secret))
             seen = None
             for seconds in ("0.1", "1", "3"):
                 seen = seen or _watch(subject, observer, query_id, seconds)
         finally:
-            _must(access, _SQL.text("drop_user", user=user))
+            must(access, _SQL.text("drop_user", user=user))
         if seen != name:
             raise ConfigurationError(
                 "clickhouse_observer_blind",
@@ -288,7 +293,7 @@ class ClickHouseGate:
 def _watch(subject: Client, observer: Client, query_id: str, seconds: str) -> str | None:
     """Whom the observer sees as the user of a statement that ``subject`` runs for this long; None: it saw nothing."""
     running = threading.Thread(
-        target=_send,
+        target=send,
         args=(subject, _SQL.text("control_statement"), {"seconds": seconds}, {"query_id": query_id}),
         daemon=True,
     )
@@ -299,105 +304,3 @@ def _watch(subject: Client, observer: Client, query_id: str, seconds: str) -> st
         seen = str(rows[0][0]) if rows else None
     running.join()
     return seen
-
-
-def _hashed(secret: Secret) -> dict[str, str]:
-    """Digest and salt as literals; both are hexadecimal by construction. The clear text never leaves this process."""
-    salt = secrets.token_hex(16)
-    digest = hashlib.sha256((secret.reveal() + salt).encode()).hexdigest()
-    return {"digest": f"'{digest}'", "salt": f"'{salt}'"}
-
-
-def _host_clause(host: str) -> str:
-    kind, _, value = host.partition(" ")
-    if host in ("ANY", "LOCAL") or (kind == "IP" and value.strip("0123456789abcdefABCDEF:./") == "" and value):
-        return host if kind != "IP" else f"IP '{value}'"
-    raise ConfigurationError("clickhouse_host", happened=f"{host!r} is neither ANY, LOCAL nor IP with an address.")
-
-
-def _tables(grant: Grant) -> list[tuple[str, str]]:
-    if isinstance(grant, ClickHouseIngestGrant):
-        return [(grant.database, grant.staging_table)]
-    if isinstance(grant, ClickHousePublishGrant):
-        return [(grant.database, grant.staging_table), (grant.database, grant.target_table)]
-    raise ConfigurationError("clickhouse_grant", happened=f"{type(grant).__name__} is no grant of ClickHouse.")
-
-
-def _grant_statements(principal: Principal, grant: Grant) -> list[str]:
-    user = quote_clickhouse(principal.name)
-    if isinstance(grant, ClickHouseIngestGrant):
-        return [_SQL.text("grant_ingest", staging=quote_clickhouse(*_tables(grant)[0]), user=user)]
-    return [_SQL.text("grant_publish", table=quote_clickhouse(*table), user=user) for table in _tables(grant)]
-
-
-def _expected_grants(principal: Principal, grant: Grant) -> list[tuple[str, ...]]:
-    publish = ("CREATE TABLE", "DROP TABLE", "INSERT", "SELECT")
-    rights = ("INSERT",) if isinstance(grant, ClickHouseIngestGrant) else publish
-    return [(right, *table) for table in _tables(grant) for right in rights]
-
-
-def _grants(client: Client, principal: Principal) -> list[tuple[str, ...]]:
-    """The user's rights, one tuple of right, database and table each, from what SHOW GRANTS prints."""
-    rows = client.query(_SQL.text("show_grants", user=quote_clickhouse(principal.name))).result_rows
-    found: list[tuple[str, ...]] = []
-    for (line,) in rows:
-        head, _, rest = str(line).removeprefix("GRANT ").partition(" ON ")
-        scope = rest.rpartition(" TO ")[0].replace("`", "")
-        database, _, table = scope.partition(".")
-        found += [(right.strip(), database, table) for right in head.split(",")]
-    return found
-
-
-def _must(client: Client, statement: str, parameters: Mapping[str, str] | None = None) -> None:
-    """Send a statement that may be sent again at any time; closing is idempotent, so a lost reply is sent once more."""
-    for attempt in (1, 2):
-        if _send(client, statement, parameters or {}) != _LOST:
-            return
-        if attempt == 2:
-            raise ControlUnavailable(
-                "clickhouse_no_reply",
-                happened="a closing statement was sent twice and not answered.",
-                check="the server, then close again: closing is idempotent.",
-                state_may_have_changed=True,
-            )
-
-
-_LOST = -1
-
-
-def _send(
-    client: Client,
-    statement: str,
-    parameters: Mapping[str, str] | None = None,
-    settings: Mapping[str, str] | None = None,
-) -> int:
-    """Send one statement once. Returns 0, the number of an expected refusal, or _LOST when no reply came."""
-    from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
-
-    try:
-        client.command(statement, parameters=dict(parameters or {}), settings=dict(settings or {}))
-    except OperationalError as err:
-        if err.code is None:
-            return _LOST
-        return _expected(err)
-    except DatabaseError as err:
-        return _expected(err)
-    return 0
-
-
-def _expected(err: Exception) -> int:
-    code = getattr(err, "code", None)
-    if code in (USER_EXISTS, UNKNOWN_USER, 394):
-        return int(code)
-    if code in NO_USER_MANAGEMENT:
-        raise ConfigurationError(
-            "clickhouse_user_management",
-            happened="this ClickHouse server cannot store users: its access storage is read-only.",
-            not_done="no user was created or changed.",
-            check="user_directories in the server's configuration: a local_directory or replicated storage is needed.",
-        ) from err
-    raise ConfigurationError(
-        "clickhouse_refused",
-        happened=f"ClickHouse refused an access statement: {err}",
-        check="the rights of the account that manages access (ACCESS MANAGEMENT, KILL QUERY).",
-    ) from err

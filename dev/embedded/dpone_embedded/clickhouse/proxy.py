@@ -9,17 +9,25 @@ is not complete.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from dpone_embedded.clickhouse.access import AccessBook, SqlUser
 from dpone_embedded.clickhouse.config import Secrets
 from dpone_embedded.clickhouse.http import ConnectionLost, Head, Wire
+from dpone_embedded.clickhouse.messages import (
+    Request,
+    chain,
+    nothing,
+    pass_answer,
+    peer,
+    read_request,
+    refuse,
+    take,
+)
 from dpone_embedded.clickhouse.rewrite import rewrite
 from dpone_embedded.clickhouse.statements import AccessStatement, Needs, Refused, denied, needs, not_known, parse_access
 from dpone_embedded.clickhouse.tokens import Cursor, SqlTextError, literal
@@ -57,21 +65,6 @@ class Flight:
     revoked: bool = False
 
 
-@dataclass
-class Request:
-    """A client's request: its head split up, its credentials taken out, its body still on the wire."""
-
-    head: Head
-    parameters: dict[str, str]
-    user: str
-    password: str
-    path: str
-
-    @property
-    def database(self) -> str:
-        return self.parameters.get("database") or self.head.get("x-clickhouse-database") or "default"
-
-
 class AccessProxy:
     """Serves one engine. All state is touched by one event loop only."""
 
@@ -102,14 +95,14 @@ class AccessProxy:
     async def _answer(self, client: Wire, head: Head) -> bool:
         """Answer one request; True when the connection can carry another."""
         try:
-            request = _request(head)
+            request = read_request(head)
             if request.path not in ("", "/"):
                 return await self._pass_plain(client, request)
             return await self._statement(client, request)
         except Refused as refusal:
-            await _refuse(client, refusal)
+            await refuse(client, refusal)
         except SqlTextError as err:
-            await _refuse(client, Refused(62, "SYNTAX_ERROR", f"Syntax error: {err}", 400))
+            await refuse(client, Refused(62, "SYNTAX_ERROR", f"Syntax error: {err}", 400))
         return False
 
     async def _pass_plain(self, client: Wire, request: Request) -> bool:
@@ -120,12 +113,12 @@ class AccessProxy:
                 f"The access proxy passes on /, /ping and /replicas_status, not {request.path}",
                 404,
             )
-        return await self._exchange(client, request, {}, _none(), None)
+        return await self._exchange(client, request, {}, nothing(), None)
 
     async def _statement(self, client: Wire, request: Request) -> bool:
         if (request.head.get("content-type") or "").startswith("multipart/"):
             raise not_known("multipart requests; send parameters in the address")
-        user = self._book.authenticate(request.user, request.password, _peer(client))
+        user = self._book.authenticate(request.user, request.password, peer(client))
         if user is None and request.user not in self._secrets.accounts:
             raise Refused(
                 516,
@@ -143,14 +136,14 @@ class AccessProxy:
             raise not_known(
                 "a compressed statement; compress the data of an INSERT only, with its statement in the address"
             )
-        taken = b"" if in_address else await _take(body, HEAD_OF_INSERT)
+        taken = b"" if in_address else await take(body, HEAD_OF_INSERT)
         head_text = text if in_address else taken.decode("utf-8", "surrogateescape")
         first = Cursor(head_text).peek()
         if first is not None and first.is_word("INSERT"):
-            return await self._insert(client, request, user, text, _chain(taken, body))
+            return await self._insert(client, request, user, text, chain(taken, body))
         if encoded:
             raise not_known("a compressed body of a statement that is no INSERT")
-        rest = taken + await _take(body, STATEMENT_LIMIT)
+        rest = taken + await take(body, STATEMENT_LIMIT)
         if len(rest) >= STATEMENT_LIMIT:
             raise Refused(62, "SYNTAX_ERROR", f"A statement that is no INSERT may have {STATEMENT_LIMIT} bytes", 400)
         whole = text + ("\n" if in_address and rest else "") + rest.decode("utf-8")
@@ -165,9 +158,9 @@ class AccessProxy:
         if user is None:
             return await self._exchange(client, request, {"query": in_address} if in_address else {}, body, None)
         if not in_address:
-            held = await _take(body, HEAD_OF_INSERT)
+            held = await take(body, HEAD_OF_INSERT)
             needed = needs(held.decode("utf-8", "surrogateescape"), request.database)
-            body = _chain(held, body)
+            body = chain(held, body)
         else:
             needed = needs(in_address, request.database)
         self._book.check(user, needed)
@@ -183,7 +176,7 @@ class AccessProxy:
             request.parameters.setdefault("max_query_size", str(STATEMENT_LIMIT))
         text = rewritten
         return await self._exchange(
-            client, request, {}, _chain(text.encode(), _none()), None if user is None else (user, needed)
+            client, request, {}, chain(text.encode(), nothing()), None if user is None else (user, needed)
         )
 
     async def _access(self, client: Wire, request: Request, access: AccessStatement, user: SqlUser | None) -> bool:
@@ -197,7 +190,7 @@ class AccessProxy:
                 raise not_known("SHOW GRANTS FOR a standing account")
             found = ", ".join(literal(grant) for grant in self._book.grants_of(access.user))
             text = f"SELECT arrayJoin([{found}]::Array(String)) AS GRANTS {access.rest}"
-            return await self._exchange(client, request, {}, _chain(text.encode(), _none()), None)
+            return await self._exchange(client, request, {}, chain(text.encode(), nothing()), None)
         self._book.apply(access, self._standing)
         log.info("%s %s", access.verb, access.user)
         if access.verb != "CREATE" and access.verb != "GRANT":
@@ -352,7 +345,7 @@ class AccessProxy:
             raise ConnectionLost("the engine closed the connection without an answer")
         if flight is not None:
             flight.answered = True
-        return await _pass_answer(client, upstream, reply, method, sending.cancelled())
+        return await pass_answer(client, upstream, reply, method, sending.cancelled())
 
     async def _send_body(self, upstream: Wire, body: AsyncIterator[bytes], flight: Flight | None, plain: bool) -> None:
         if plain:
@@ -367,86 +360,3 @@ class AccessProxy:
                 raise ConnectionLost("rights were taken away")
             flight.complete = True
         await upstream.send(b"0\r\n\r\n")
-
-
-async def _pass_answer(client: Wire, upstream: Wire, reply: Head, method: str, cut: bool) -> bool:
-    framed = reply.get("content-length") is not None or method == "HEAD" or reply.line.split()[1] in ("204", "304")
-    reply.headers = reply.without("connection", "keep-alive", "transfer-encoding")
-    close = cut
-    if not framed:
-        reply.headers.append(("transfer-encoding", "chunked"))
-    if close:
-        reply.headers.append(("connection", "close"))
-    await client.send(reply.encode())
-    if method == "HEAD":
-        return not close
-    if framed:
-        async for piece in upstream.body(reply):
-            await client.send(piece)
-        return not close
-    original = Head(reply.line, [("transfer-encoding", "chunked")])
-    async for piece in upstream.body(original):
-        await client.send_chunk(piece)
-    await client.send(b"0\r\n\r\n")
-    return not close
-
-
-async def _none() -> AsyncIterator[bytes]:
-    return
-    yield b""
-
-
-async def _chain(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    if first:
-        yield first
-    async for piece in rest:
-        yield piece
-
-
-async def _take(body: AsyncIterator[bytes], limit: int) -> bytes:
-    """Bytes from the front of ``body`` until ``limit`` is reached or it ends; the iterator can be read on."""
-    taken = bytearray()
-    while len(taken) < limit:
-        try:
-            taken += await anext(body)
-        except StopAsyncIteration:
-            break
-    return bytes(taken)
-
-
-def _peer(client: Wire) -> str:
-    return str(client.writer.get_extra_info("peername")[0])
-
-
-def _request(head: Head) -> Request:
-    method, target, _ = head.line.split(" ", 2)
-    if method not in ("GET", "POST", "HEAD"):
-        raise Refused(48, "NOT_IMPLEMENTED", f"The access proxy knows GET, POST and HEAD, not {method}", 501)
-    parts = urlsplit(target)
-    parameters = dict(parse_qsl(parts.query, keep_blank_values=True, errors="surrogateescape"))
-    user = parameters.pop("user", None)
-    password = parameters.pop("password", None)
-    user = user or head.get("x-clickhouse-user")
-    password = password if password is not None else head.get("x-clickhouse-key")
-    authorization = head.get("authorization") or ""
-    if authorization.lower().startswith("basic "):
-        try:
-            user, _, password = base64.b64decode(authorization[6:]).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError) as err:
-            raise Refused(516, "AUTHENTICATION_FAILED", "Invalid authentication header", 403) from err
-    return Request(head, parameters, user or "default", password or "", parts.path)
-
-
-async def _refuse(client: Wire, refusal: Refused) -> None:
-    """Send an exception in ClickHouse's form and end the connection, because the request's body may not have been
-    read.
-    """
-    text = (
-        f"Code: {refusal.code}. DB::Exception: {refusal.text}. ({refusal.name}) (access proxy of the embedded server)\n"
-    )
-    body = text.encode()
-    await client.send(
-        f"HTTP/1.1 {refusal.status} Refused\r\nContent-Type: text/plain; charset=UTF-8\r\nConnection: close\r\n"
-        f"X-ClickHouse-Exception-Code: {refusal.code}\r\nContent-Length: {len(body)}\r\n\r\n".encode("latin-1")
-        + body
-    )
