@@ -1,7 +1,8 @@
 """The dbt child process: reads its secret from an inherited pipe, then runs dbt in this very process.
 
-Started as `python -I dbt_child.py SECRET_FD -- DBT ARGUMENTS`. The secret is set in the environment after exec, so it
-stands in nobody's /proc; the process is not dumpable and writes no core file. It imports nothing of the provider.
+Started as `python -I dbt_child.py SECRET_FD PARENT_PID -- DBT ARGUMENTS`. The secret is set in the environment after
+exec, so it stands in nobody's /proc; the process is not dumpable, writes no core file, and ends with its parent, however
+that ends (a convenience: safety never depends on it). It imports nothing of the provider.
 """
 
 from __future__ import annotations
@@ -9,20 +10,26 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import sys
 
 #: dbt hides the value of a variable with this prefix from its logs and artifacts.
 SECRET_VARIABLE = "DBT_ENV_SECRET_DPONE_PASSWORD"  # noqa: S105  # the name of the variable, not a secret
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 
 
 def main(arguments: list[str]) -> int:
-    descriptor, separator, *dbt_arguments = arguments
+    descriptor, parent, separator, *dbt_arguments = arguments
     if separator != "--":
-        print("usage: dbt_child.py SECRET_FD -- DBT ARGUMENTS", file=sys.stderr)
+        print("usage: dbt_child.py SECRET_FD PARENT_PID -- DBT ARGUMENTS", file=sys.stderr)
         return 2
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(parent):
+        return 2
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(int(descriptor), "r", encoding="utf-8") as pipe:
         secret = pipe.read()

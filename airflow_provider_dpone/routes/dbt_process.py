@@ -49,7 +49,7 @@ class DbtProcess:
         read_end, write_end = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", str(_CHILD), str(read_end), "--", *_arguments(invocation)],
+                [sys.executable, "-I", str(_CHILD), str(read_end), str(os.getpid()), "--", *_arguments(invocation)],
                 cwd=invocation.folder,
                 env=_environment(invocation.folder),
                 pass_fds=(read_end,),
