@@ -49,14 +49,18 @@ def _embedded(arguments: argparse.Namespace) -> int:
         airflow_settings={"dpone": {"release_root": str(release_root)}},
     )
     clock = Phases()
+    # A stack that an earlier run left up is used as it is, and left up.
+    ours = stack.status()["phase"] != "ready"
+    keep = arguments.keep or not ours
     try:
-        with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
-            stack.start()
+        if ours:
+            with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
+                stack.start()
         campaign = Campaign(stack, release_root)
         reconciled = campaign.run(clock.phase, chaos=arguments.chaos)
         clock.total()
         print(f"Evidence: {campaign.evidence}")
-        if arguments.keep:
+        if keep:
             stack.detach()
             airflow = stack.addresses.airflow
             assert airflow is not None
@@ -65,13 +69,15 @@ def _embedded(arguments: argparse.Namespace) -> int:
         print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.")
         return 0 if reconciled else 1
     except (StackError, GuardError, TimeoutError) as err:
+        keep = not ours
         print(f"\n{err}\nLogs: {stack.state.logs}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        keep = not ours
         print("\nInterrupted; everything that was started is being stopped.", file=sys.stderr)
         return 130
     finally:
-        if not (arguments.keep and sys.exc_info()[0] is None):
+        if not keep:
             stack.stop()
 
 

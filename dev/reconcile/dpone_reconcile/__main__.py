@@ -21,7 +21,7 @@ from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
 from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
 
 _COLUMNS = (
-    *("workload", "run / task", "try", "map", "attempt", "epochs", "principals", "gate", "quiescent", "outcome"),
+    *("workload", "task", "try", "map", "attempt", "epochs", "principals", "gate", "quiescent", "outcome"),
     *("rows", "bytes"),
 )
 _NUMBERS = frozenset({"try", "map", "rows", "bytes"})
@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
         return 2
     addresses = json.load(sys.stdin)
     attempts, found = reconcile(addresses)
-    _print(attempts, found)
+    runs = {(dag_id, run_id) for dag_id, run_id, *_ in addresses["expected_tries"]}
+    _print([attempt for attempt in attempts if (attempt.dag_id, attempt.run_id) in runs], found)
     report = {
         "reconciled": all(check.passed for check in found),
         "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in found],
@@ -97,14 +98,15 @@ def _writers(left: list[str]) -> Check:
 
 
 def _print(attempts: list[AttemptRow], found: list[Check]) -> None:
-    console = Console(width=max(Console().width, 150))
-    table = Table(title="Guarded attempts")
+    console = Console(width=max(Console().width, 140))
+    runs = ", ".join(sorted({attempt.run_id for attempt in attempts}))
+    table = Table(title=f"Guarded attempts of the run {runs}")
     for column in _COLUMNS:
         table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
     for a in attempts:
         table.add_row(
             a.workload_id,
-            f"{a.run_id} / {a.task_id}",
+            a.task_id,
             str(a.try_number),
             str(a.map_index),
             a.operation_key[7:19],
