@@ -28,6 +28,8 @@ from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTran
 #: Writable tables of layouts before schema version 2. A ledger beside one of them would not be the only truth.
 LEGACY_TABLES = frozenset({"composition_activations", "composition_attempts", "composition_attempt_domains"})
 
+#: SQL Server 2019: the oldest whose catalog views and permissions the ledger and the gate are written for.
+OLDEST_MAJOR_VERSION = 15
 #: The collation in which CHECK texts and comparisons of the ledger's databases are known.
 DATABASE_COLLATION = "SQL_Latin1_General_CP1_CI_AS"
 
@@ -139,8 +141,10 @@ def _transaction_batches(settings: LedgerSettings) -> list[str]:
 
 def _require_database(connection: Connection, sql: LedgerSql) -> None:
     [[row]] = drain(connection, sql.text("database"))
-    name, collation, containment, trustworthy, chaining, _ = row
+    name, collation, containment, trustworthy, chaining, major_version = row
     wrong = []
+    if major_version < OLDEST_MAJOR_VERSION:
+        wrong.append(f"its server has the major version {major_version}, and 15 (SQL Server 2019) is the oldest")
     if collation != DATABASE_COLLATION:
         wrong.append(f"its collation is {collation} instead of {DATABASE_COLLATION}")
     if containment != 0:

@@ -12,8 +12,8 @@ WHERE s.[name] IN ({{control_text}}, {{extension_text}}) OR (o.[type] = 'U' AND 
 ORDER BY s.[name], o.[name];
 
 -- name: database
--- Where an installation would go: name, collation, containment and whether it can be told from a copy.
-SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(nvarchar(400), @@VERSION)
+-- Where an installation would go: name, collation, containment, chaining, and the server's major version (15 is 2019).
+SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, SERVERPROPERTY('ProductMajorVersion'))
 FROM sys.databases AS d WHERE d.[database_id] = DB_ID();
 
 -- name: create_control_schema
