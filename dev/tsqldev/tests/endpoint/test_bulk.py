@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -53,27 +52,20 @@ def _flight(n: int) -> tuple[Any, ...]:
     )
 
 
-def test_a_year_of_flights_is_loaded_and_read_in_well_under_a_minute(connection: Any) -> None:
+def test_a_year_of_flights_is_loaded_and_read_whole(connection: Any) -> None:
     count = 336_776
     connection.execute(_FLIGHTS)
-    started = time.monotonic()
     done = connection.cursor().bulkcopy("dbo.flights", (_flight(n) for n in range(count)), timeout=300)
-    loaded = time.monotonic() - started
     assert done["rows_copied"] == count
     cursor = connection.cursor()
     cursor.execute("SELECT * FROM dbo.flights")
-    started = time.monotonic()
     total = 0
     first: dict[str, Any] = {}
     for batch in cursor.arrow_reader(batch_size=50_000):
         first = first or batch.slice(0, 1).to_pylist()[0]
         total += batch.num_rows
-    read = time.monotonic() - started
     assert total == count
     assert tuple(first.values()) == _flight(0)
-    print(f"loaded in {loaded:.1f} s, read in {read:.1f} s")
-    assert loaded < 60
-    assert read < 60
 
 
 def test_bulk_rows_of_every_type_are_stored_as_they_were_sent(connection: Any) -> None:
