@@ -68,11 +68,7 @@ class Stack:
         `progress` gets the status document whenever it changed.
         """
         self.state.create()
-        if self.state.locked():
-            raise StackError(
-                f"A stack is already running (or still stopping) in {self.state.path}. Nothing was started. "
-                "Use it (`status`), or stop it first (`down`)."
-            )
+        self._require_unlocked()
         (self.state.path / "stack.json").unlink(missing_ok=True)
         try:
             self._spawn()
@@ -128,6 +124,18 @@ class Stack:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _require_unlocked(self) -> None:
+        """A supervisor that is stopping gets the time for it, and one that was killed the moment to be gone."""
+        began = time.monotonic()
+        while self.state.locked():
+            phase = (self.state.read("stack.json") or {}).get("phase")
+            if time.monotonic() - began > (30 if phase in ("stopping", "failed", "stopped") else 1.5):
+                raise StackError(
+                    f"A stack is already running in {self.state.path}. Nothing was started. "
+                    "Use it (`status`), or stop it first (`down`)."
+                )
+            time.sleep(0.1)
 
     def _spawn(self) -> None:
         log = self.state.log("supervisor")
