@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 
 def quote_mssql(*parts: str) -> str:
-    """``quote_mssql("db", "schema", "table")`` -> ``[db].[schema].[table]``. At most 128 characters a part."""
-    return ".".join("[" + _checked(part, 128).replace("]", "]]") + "]" for part in parts)
+    """``quote_mssql("db", "schema", "table")`` -> ``[db].[schema].[table]``. At most 128 UTF-16 units a part."""
+    return ".".join("[" + _checked(part, 128, utf16_units).replace("]", "]]") + "]" for part in parts)
 
 
 def quote_clickhouse(*parts: str) -> str:
@@ -17,19 +19,25 @@ def quote_clickhouse(*parts: str) -> str:
 
 def quote_postgres(*parts: str) -> str:
     """Double-quoted. At most 63 bytes a part: PostgreSQL would cut a longer name without an error."""
-    for part in parts:
-        if len(part.encode()) > 63:
-            raise ConfigurationError("identifier", happened="a PostgreSQL identifier is longer than 63 bytes.")
-    return ".".join('"' + _checked(part, 63).replace('"', '""') + '"' for part in parts)
+    return ".".join('"' + _checked(part, 63, _bytes).replace('"', '""') + '"' for part in parts)
 
 
-def _checked(part: str, limit: int) -> str:
-    if not part or len(part) > limit or "\x00" in part:
-        raise ConfigurationError(
-            "identifier", happened=f"an identifier is empty, longer than {limit} characters or contains NUL."
-        )
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def utf16_units(text: str) -> int:
+    """The length of a text as SQL Server counts it: a character outside of the basic plane counts twice."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _checked(part: str, limit: int, length: Callable[[str], int] = len) -> str:
     try:
         part.encode()
     except UnicodeEncodeError as err:
         raise ConfigurationError("identifier", happened="an identifier contains a lone surrogate.") from err
+    if not part or length(part) > limit or "\x00" in part:
+        raise ConfigurationError(
+            "identifier", happened=f"an identifier is empty, longer than the server's {limit} or contains NUL."
+        )
     return part

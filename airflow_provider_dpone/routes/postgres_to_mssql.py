@@ -9,28 +9,37 @@ by the marker alone, after the writer is closed and quiescent.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, GuardError, ValueRefused
 from airflow_provider_dpone.contracts.principal import Connector, Purpose
 from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql, quote_mssql, quote_postgres
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
+from airflow_provider_dpone.drivers.quoting import utf16_units
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
 from airflow_provider_dpone.routes import relation_inventory
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
 from airflow_provider_dpone.routes.postgres_values import MAX, Convert, TargetColumn, conversion
 
+if TYPE_CHECKING:
+    import psycopg
+
 CELL = "postgres_mssql_full_refresh_v1"
 
 _SQL = load_sql("airflow_provider_dpone.routes", "sql/target_atomic.sql")
 _SOURCE = load_sql("airflow_provider_dpone.routes", "sql/postgres_source.sql")
 _STAGING_INFIX = "__dpone_"
+#: The digits of an attempt at the end of a staging table's name, and how long a name may be.
+_DIGEST_DIGITS = 12
+_NAME_UNITS = 128
 _BYTES_PER_CHARACTER = {"nchar": 2, "nvarchar": 2}
 
 
@@ -72,8 +81,7 @@ class PostgresToMsSqlRoute:
             target = quote_mssql(plan.target_schema, plan.target_table)
             drain(connection, _SQL.text("create_staging", staging=staging, target=target))
             connection.commit()
-            source = SourceRows(plan, columns)
-            with ctx.interruptible(source.cancel):
+            with closing(SourceRows(plan, columns)) as source, ctx.interruptible(source.cancel):
                 copied = _bulk_insert(connection, staging, [column.name for column in columns], source)
             if copied != source.count:
                 raise TargetNotVerified(f"{source.count} rows were read and {copied} were staged.")
@@ -120,7 +128,14 @@ class PostgresToMsSqlRoute:
         return dict(relation_inventory.observe(self._observe, plan.target.database, names))
 
     def _staging_name(self, ctx: Observation) -> str:
-        return self._plan.target_table + _STAGING_INFIX + ctx.operation.digest_prefix
+        return self._staging_prefix() + ctx.operation.digest_prefix
+
+    def _staging_prefix(self) -> str:
+        """The target's name and a mark; a long name is cut, because the whole must fit a SQL Server name."""
+        name = self._plan.target_table
+        while utf16_units(name) > _NAME_UNITS - len(_STAGING_INFIX) - _DIGEST_DIGITS:
+            name = name[:-1]
+        return name + _STAGING_INFIX
 
     def _target_columns(self, connection: Connection) -> tuple[TargetColumn, ...]:
         name = quote_mssql(self._plan.target_schema, self._plan.target_table)
@@ -142,15 +157,19 @@ class PostgresToMsSqlRoute:
                 nullable=bool(nullable),
                 identity=bool(identity),
                 computed=bool(computed),
-                collation=collation,
+                code_page=code_page,
             )
-            for column, type_name, length, precision, scale, nullable, identity, computed, collation in rows
+            for column, type_name, length, precision, scale, nullable, identity, computed, code_page in rows
         )
 
     def _clear_left_staging(self, ctx: AttemptContext, connection: Connection) -> None:
-        prefix = self._plan.target_table + _STAGING_INFIX
-        (rows,) = drain(connection, _SQL.text("left_staging"), self._plan.target_schema, len(prefix), prefix)
+        """Drop what earlier attempts left. The guard admits one at a time, so their writers are closed."""
+        prefix = self._staging_prefix()
+        left = re.compile(re.escape(prefix) + f"[0-9a-f]{{{_DIGEST_DIGITS}}}")
+        (rows,) = drain(connection, _SQL.text("left_staging"), self._plan.target_schema, prefix)
         for (name,) in rows:
+            if left.fullmatch(name) is None:
+                continue  # somebody else's table that begins like ours
             ctx.log.info("dropping %s, left by an earlier attempt that is closed and resolved", name)
             drain(connection, _SQL.text("drop", staging=quote_mssql(self._plan.target_schema, name)))
         connection.commit()
@@ -177,6 +196,9 @@ class SourceRows:
         self._connection = connect_postgres(plan.source)
         self._relation = quote_postgres(plan.source_schema, plan.source_table)
         self._columns = columns
+        self._types: dict[str, str] = {}
+        #: What ended the reading. A driver that consumes the rows may raise something of its own instead.
+        self.failure: GuardError | None = None
         self.count = 0
         self.bytes = 0
         self._sum = 0
@@ -188,11 +210,27 @@ class SourceRows:
     def cancel(self) -> None:
         self._connection.cancel_safe()
 
+    def close(self) -> None:
+        """Ends the source session, also in the middle of its stream."""
+        self._connection.close()
+
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        import psycopg
+
+        try:
+            yield from self._read()
+        except GuardError as err:
+            self.failure = err
+            raise
+        except psycopg.Error as err:
+            self.failure = self._typed(err)
+            raise self.failure from err
+
+    def _read(self) -> Iterator[tuple[Any, ...]]:
         connection = self._connection
         with connection:
             connection.execute(_SOURCE.text("begin_snapshot").encode())
-            types = self._source_types()
+            types = self._types = self._source_types()
             converts = tuple(conversion(types[column.name], column) for column in self._columns)
             names = ", ".join(quote_postgres(column.name) for column in self._columns)
             statement = _SOURCE.text("copy_out", columns=names, relation=self._relation).encode()
@@ -201,8 +239,30 @@ class SourceRows:
                 for row in copy.rows():
                     yield self._counted(row, converts)
 
+    def _typed(self, err: psycopg.Error) -> GuardError:
+        """What an error of the source means: a value, a permission, or a source that went away."""
+        import psycopg
+
+        if isinstance(err, psycopg.DataError) and err.sqlstate is None:
+            # The driver says which value it has no Python object for, not in which column.
+            temporal = [name for name, kind in self._types.items() if kind.startswith(("date", "time"))]
+            return ValueRefused(", ".join(temporal), "not_representable", row=self.count + 1)
+        said = f"reading {self._relation} answered: {' '.join(str(err).split())}"
+        if err.sqlstate is not None and err.sqlstate[:2] in ("22", "42"):
+            return ConfigurationError(
+                "source_table",
+                happened=said,
+                not_done="the target was not changed.",
+                check="the table and the rights of the source reader: USAGE on the schema, SELECT on the table.",
+            )
+        return ControlUnavailable("postgres_source", happened=said, not_done="the target was not changed.")
+
     def _source_types(self) -> dict[str, str]:
         rows = self._connection.execute(_SOURCE.text("column_types").encode(), (self._relation,)).fetchall()
+        if not rows:
+            raise ConfigurationError(
+                "source_table", happened=f"{self._relation} does not exist in the source database."
+            )
         types = {str(name): str(type_name) for name, type_name in rows}
         wanted = [column.name for column in self._columns]
         if sorted(types) != sorted(wanted):
@@ -226,6 +286,10 @@ def _bulk_insert(connection: Any, staging: str, columns: list[str], rows: Source
     cursor = connection.cursor()
     try:
         result = cursor.bulkcopy(staging, iter(rows), column_mappings=columns, timeout=0, keep_nulls=True)
+    except Exception as err:
+        if rows.failure is not None and err is not rows.failure:
+            raise rows.failure from err
+        raise
     finally:
         cursor.close()
     return int(result["rows_copied"])

@@ -25,6 +25,7 @@ _INTEGER_RANGE = {
     "bigint": (-(2**63), 2**63 - 1),
 }
 _UNICODE = frozenset({"nchar", "nvarchar"})
+_CODE_PAGE = frozenset({"char", "varchar"})
 _PADDED = frozenset({"char", "nchar", "binary"})
 
 Convert = Callable[[Any], Any]
@@ -42,7 +43,8 @@ class TargetColumn:
     nullable: bool
     identity: bool
     computed: bool
-    collation: str | None
+    #: Of a char or varchar column.
+    code_page: int | None
 
 
 def conversion(source_type: str, target: TargetColumn) -> Convert:
@@ -58,6 +60,14 @@ def conversion(source_type: str, target: TargetColumn) -> Convert:
             + (" (computed)" if target.computed else " (identity)" if target.identity else "")
             + ".",
             check="the type of the target column against docs/types.md.",
+        )
+    if target.type in _CODE_PAGE and target.code_page != 1252:
+        # The driver would replace what another code page has not, or count other bytes, without an error.
+        raise ConfigurationError(
+            "column_collation",
+            happened=f"column {target.name}: text is carried into {target.type} of code page 1252 only, not of"
+            f" {target.code_page or 'an unknown one'}.",
+            check="the collation of the target column, or make it nvarchar.",
         )
     convert = maker(target)
 

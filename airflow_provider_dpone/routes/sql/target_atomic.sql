@@ -1,18 +1,19 @@
 -- name: columns
 -- The columns of {{table}} as the target declares them, in order.
 SELECT c.[name], t.[name], CONVERT(int, c.[max_length]), CONVERT(int, c.[precision]), CONVERT(int, c.[scale]),
-       CONVERT(int, c.[is_nullable]), CONVERT(int, c.[is_identity]), CONVERT(int, c.[is_computed]), c.[collation_name]
+       CONVERT(int, c.[is_nullable]), CONVERT(int, c.[is_identity]), CONVERT(int, c.[is_computed]),
+       CONVERT(int, COLLATIONPROPERTY(c.[collation_name], 'CodePage'))
 FROM [sys].[columns] AS c
 INNER JOIN [sys].[types] AS t ON t.[user_type_id] = c.[user_type_id]
 WHERE c.[object_id] = OBJECT_ID(?, N'U')
 ORDER BY c.[column_id];
 
 -- name: left_staging
--- Staging tables that earlier attempts of this target left behind: they belong to closed writers.
+-- Tables whose names begin as the staging tables of one target do.
 SELECT t.[name]
 FROM [sys].[tables] AS t
 INNER JOIN [sys].[schemas] AS s ON s.[schema_id] = t.[schema_id]
-WHERE s.[name] = ? AND LEFT(t.[name], ?) = ?
+WHERE s.[name] = ? AND CHARINDEX(?, t.[name]) = 1
 ORDER BY t.[name];
 
 -- name: create_staging

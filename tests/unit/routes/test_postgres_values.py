@@ -14,7 +14,7 @@ from airflow_provider_dpone.routes.postgres_values import MAX, TargetColumn, con
 
 def column(kind: str, **members: Any) -> TargetColumn:
     values: dict[str, Any] = {"length": 0, "precision": 0, "scale": 0, "nullable": False, "identity": False}
-    values |= {"computed": False, "collation": None, **members}
+    values |= {"computed": False, "code_page": 1252, **members}
     return TargetColumn(name="c", type=kind, **values)
 
 

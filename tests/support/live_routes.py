@@ -1,0 +1,175 @@
+"""A target deployment with a PostgreSQL source, and the transfer route over it, also from a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.drivers import Secret, drain, quote_mssql
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.ledger import ActivationStore, LedgerSettings
+from airflow_provider_dpone.routes.interface import Route
+from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
+from tests.support.ledger_records import SERVICE
+from tests.support.live_gate import SCHEMA, LiveGate, autocommit
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveTransfer:
+    """`source` reads; `owner` is the connection text of an account that may prepare the source."""
+
+    gate: LiveGate
+    source: PostgresDsn
+    owner: str
+
+    def plan(
+        self, source_table: str, target_table: str | None = None, *, schema: str = "public"
+    ) -> PostgresToMsSqlPlan:
+        return PostgresToMsSqlPlan(
+            source=self.source,
+            source_schema=schema,
+            source_table=source_table,
+            target=replace(self.gate.controller, database=self.gate.target),
+            target_schema=SCHEMA,
+            target_table=target_table or source_table,
+        )
+
+    def route(self, plan: PostgresToMsSqlPlan) -> PostgresToMsSqlRoute:
+        return PostgresToMsSqlRoute(plan, self.gate.observe)
+
+    def as_owner(self, statement: str | sql.Composed, rows: Sequence[Sequence[Any]] = ()) -> None:
+        with psycopg.connect(self.owner) as connection:
+            if rows:
+                connection.cursor().executemany(statement, rows)  # type: ignore[arg-type]  # tests write literal SQL
+            else:
+                connection.execute(statement)  # type: ignore[arg-type]  # tests write literal SQL
+
+    def in_target(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with autocommit(replace(self.gate.dba, database=self.gate.target)) as connection:
+            results = drain(connection, statement, *parameters)
+            return results[-1] if results else []
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        return sorted(self.in_target(f"SELECT * FROM {quote_mssql(SCHEMA, table)};"))
+
+    def tables(self) -> set[str]:
+        return {
+            name
+            for (name,) in self.in_target("SELECT [name] FROM sys.tables WHERE SCHEMA_NAME([schema_id]) = ?;", SCHEMA)
+        }
+
+    def take_fence(self, key: str = "sha256:" + "0" * 64) -> None:
+        """What a later operation's issuer would do, at a moment that no issuer can be made to hit."""
+        self.in_target("UPDATE [dpone_fence].[fence] SET [operation_key] = ?, [login_name] = N'somebody';", key)
+
+    def gone(self, operation: Operation) -> bool:
+        """Its login is disabled and has no session."""
+        principal = operation.principals[0]
+        return self.gate.logins(principal.name) == [(principal.sid, True)] and not self.gate.sessions(principal.sid)
+
+
+def start_worker(live: LiveGate, run_id: str, stop_at: str, route: dict[str, Any]) -> subprocess.Popen[str]:
+    """A process that runs a try up to a named step and waits there. It prints the step's name when it is reached."""
+    given = {
+        "host": live.controller.host,
+        "port": live.controller.port,
+        "control": live.controller.database,
+        "target": live.target,
+        "user": live.controller.user,
+        "password": live.controller.password.reveal(),
+        "observer": live.observer.user,
+        "observer_password": live.observer.password.reveal(),
+        "activation_id": live.activation.activation_id,
+        "run_id": run_id,
+        "stop_at": stop_at,
+        "route": route,
+    }
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.route_worker"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None
+    worker.stdin.write(json.dumps(given) + "\n")
+    worker.stdin.flush()
+    return worker
+
+
+def reached(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+def transfer_document(plan: PostgresToMsSqlPlan) -> dict[str, Any]:
+    source = plan.source
+    return {
+        "kind": "transfer",
+        "source": {
+            "host": source.host,
+            "port": source.port,
+            "database": source.database,
+            "user": source.user,
+            "password": source.password.reveal(),
+        },
+        "names": [plan.source_schema, plan.source_table, plan.target_schema, plan.target_table],
+    }
+
+
+def live_from(given: dict[str, Any]) -> LiveGate:
+    """The deployment as the worker process sees it: nothing of the test's process but its addresses."""
+    controller = MsSqlDsn(
+        host=given["host"],
+        port=given["port"],
+        database=given["control"],
+        user=given["user"],
+        password=Secret(given["password"]),
+        trust_server_certificate=True,
+    )
+    observer = replace(
+        controller,
+        database=given["target"],
+        user=given["observer"],
+        password=Secret(given["observer_password"]),
+    )
+    settings = LedgerSettings(service_id=SERVICE)
+    from airflow_provider_dpone.drivers.mssql import connect
+
+    activation = ActivationStore(lambda: connect(controller), settings).read(given["activation_id"])
+    assert activation is not None
+    return LiveGate(
+        dba=controller,
+        controller=controller,
+        observer=observer,
+        target=given["target"],
+        settings=settings,
+        activation=activation,
+    )
+
+
+def route_from(live: LiveGate, document: dict[str, Any]) -> Route:
+    assert document["kind"] == "transfer"
+    source = dict(document["source"])
+    names = document["names"]
+    plan = PostgresToMsSqlPlan(
+        source=PostgresDsn(**{**source, "password": Secret(source["password"])}),
+        source_schema=names[0],
+        source_table=names[1],
+        target=replace(live.controller, database=live.target),
+        target_schema=names[2],
+        target_table=names[3],
+    )
+    return PostgresToMsSqlRoute(plan, live.observe)
