@@ -42,18 +42,22 @@ def hold(connection: Connection, operation_key: str) -> None:
 
     Raises Fenced when the fence names another operation or login; the transaction is then unusable.
     """
+    _call(connection, _SQL.text("hold"), operation_key)
+
+
+def mark(connection: Connection, operation_key: str, row_count: int, evidence_sha256: str) -> None:
+    """Record the end of the operation; the row becomes true with the caller's COMMIT. Takes the fence as `hold` does."""
+    _call(connection, _SQL.text("mark"), operation_key, row_count, evidence_sha256)
+
+
+def _call(connection: Connection, sql: str, *parameters: object) -> None:
     try:
-        drain(connection, _SQL.text("hold"), operation_key)
+        drain(connection, sql, *parameters)
     except Exception as err:
         # The drivers have no common error class; the procedure's own message decides.
         if "DPONE_FENCED" in str(err):
             raise Fenced("target_fence") from err
         raise
-
-
-def mark(connection: Connection, operation_key: str, row_count: int, evidence_sha256: str) -> None:
-    """Record the end of the operation; the row becomes true with the caller's COMMIT."""
-    drain(connection, _SQL.text("mark"), operation_key, row_count, evidence_sha256)
 
 
 def observe_marker(observe: Connect, database: str, operation_key: str) -> Marker | None:

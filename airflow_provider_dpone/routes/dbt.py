@@ -174,6 +174,13 @@ def attempt_folder(root: Path, attempt_sha256: str) -> Path:
         raise ConfigurationError(
             "attempt_folder", happened=f"{folder} exists already, although every attempt has a folder of its own."
         ) from err
+    except OSError as err:
+        raise ConfigurationError(
+            "attempt_folder",
+            happened=f"the attempt's folder could not be made: {err}.",
+            not_done="no credential was issued and dbt was not started.",
+            check="that the worker may write there and that the disk is not full.",
+        ) from err
     return folder
 
 
@@ -181,7 +188,11 @@ def _run_results(folder: Path) -> list[dict[str, Any]]:
     path = folder / "target" / "run_results.json"
     if not path.is_file():
         return []
-    document = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        # dbt was killed while it wrote: its exit code is what there is to report.
+        return []
     return [
         {
             "unique_id": result["unique_id"],

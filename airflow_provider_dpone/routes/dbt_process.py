@@ -80,6 +80,8 @@ class DbtProcess:
 
     def interrupt(self) -> None:
         """Ask dbt to end; kill its process group when it does not. Its statements end when the login is closed."""
+        if self._process.poll() is not None:
+            return
         self._signal(signal.SIGINT)
         threading.Timer(INTERRUPT_GRACE_SECONDS, self.kill).start()
 

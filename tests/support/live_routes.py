@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.drivers import Secret, drain, quote_mssql
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.ledger import ActivationStore, LedgerSettings
+from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
 from tests.support.ledger_records import SERVICE
@@ -80,8 +82,13 @@ class LiveTransfer:
         return self.gate.logins(principal.name) == [(principal.sid, True)] and not self.gate.sessions(principal.sid)
 
 
-def start_worker(live: LiveGate, run_id: str, stop_at: str, route: dict[str, Any]) -> subprocess.Popen[str]:
-    """A process that runs a try up to a named step and waits there. It prints the step's name when it is reached."""
+def start_worker(
+    live: LiveGate, run_id: str, stop_at: str, route: dict[str, Any], *, secret: str = ""
+) -> subprocess.Popen[str]:
+    """A process that runs a try up to a named step and waits there. It prints the step's name when it is reached.
+
+    `secret` is used for the attempt's login instead of a random one, so that a test can look for it.
+    """
     given = {
         "host": live.controller.host,
         "port": live.controller.port,
@@ -94,6 +101,7 @@ def start_worker(live: LiveGate, run_id: str, stop_at: str, route: dict[str, Any
         "activation_id": live.activation.activation_id,
         "run_id": run_id,
         "stop_at": stop_at,
+        "secret": secret,
         "route": route,
     }
     worker = subprocess.Popen(
@@ -129,6 +137,36 @@ def transfer_document(plan: PostgresToMsSqlPlan) -> dict[str, Any]:
     }
 
 
+def dbt_relations_of(models: Mapping[str, Mapping[str, Any]], database: str) -> tuple[WrittenRelation, ...]:
+    """What a release would declare for models of the managed schema, by name and config."""
+    nodes = {
+        f"model.shop.{name}": {
+            "resource_type": "model",
+            "database": database,
+            "schema": SCHEMA,
+            "alias": name,
+            "config": {"materialized": "table", **config},
+        }
+        for name, config in models.items()
+    }
+    return dbt_relations({"nodes": nodes}, database=database)
+
+
+def dbt_plan(live: LiveGate, project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]]) -> DbtPlan:
+    return DbtPlan(
+        project=project,
+        target=replace(live.controller, database=live.target),
+        default_schema=SCHEMA,
+        threads=1,
+        relations=dbt_relations_of(models, live.target),
+        work_root=work_root,
+    )
+
+
+def dbt_document(project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {"kind": "dbt", "project": str(project), "work_root": str(work_root), "models": models}
+
+
 def live_from(given: dict[str, Any]) -> LiveGate:
     """The deployment as the worker process sees it: nothing of the test's process but its addresses."""
     controller = MsSqlDsn(
@@ -146,8 +184,6 @@ def live_from(given: dict[str, Any]) -> LiveGate:
         password=Secret(given["observer_password"]),
     )
     settings = LedgerSettings(service_id=SERVICE)
-    from airflow_provider_dpone.drivers.mssql import connect
-
     activation = ActivationStore(lambda: connect(controller), settings).read(given["activation_id"])
     assert activation is not None
     return LiveGate(
@@ -161,7 +197,9 @@ def live_from(given: dict[str, Any]) -> LiveGate:
 
 
 def route_from(live: LiveGate, document: dict[str, Any]) -> Route:
-    assert document["kind"] == "transfer"
+    if document["kind"] == "dbt":
+        project, work_root = Path(document["project"]), Path(document["work_root"])
+        return DbtRoute(dbt_plan(live, project, work_root, document["models"]), live.observe)
     source = dict(document["source"])
     names = document["names"]
     plan = PostgresToMsSqlPlan(

@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_dpone.attempts.context import WorkContext
 from airflow_provider_dpone.attempts.guarded import GuardedAttempt
 from airflow_provider_dpone.attempts.settlement import Settlement
+from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.routes.dbt import DbtRoute
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlRoute, SourceRows
@@ -50,6 +51,8 @@ def stop_at(step: str) -> None:
 def main() -> None:
     given = json.loads(sys.stdin.readline())
     live = live_from(given)
+    if given["secret"]:
+        Secret.generate = classmethod(lambda cls: cls(given["secret"]))  # type: ignore[method-assign]  # a known one
     if given["stop_at"]:
         stop_at(given["stop_at"])
     live.attempt(given["run_id"], route=route_from(live, given["route"])).run()
