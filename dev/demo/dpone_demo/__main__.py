@@ -56,14 +56,16 @@ def _embedded(arguments: argparse.Namespace) -> int:
         if ours:
             with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
                 stack.start()
+        airflow = stack.addresses.airflow
+        assert airflow is not None
+        end = "it stays up" if keep else "it ends with this run; --keep leaves it up"
+        print(f"  Airflow UI: {airflow.url}  user {airflow.user}  password {airflow.password}  ({end})", flush=True)
         campaign = Campaign(stack, release_root)
         reconciled = campaign.run(clock.phase, chaos=arguments.chaos)
         clock.total()
         print(f"Evidence: {campaign.evidence}")
         if keep:
             stack.detach()
-            airflow = stack.addresses.airflow
-            assert airflow is not None
             print(f"Airflow:  {airflow.url}  user {airflow.user}  password {airflow.password}")
             print(f"Stop it:  {sys.executable} -m dpone_embedded down --state-dir '{stack.state.path}'")
         print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.")
