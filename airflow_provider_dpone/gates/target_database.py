@@ -39,7 +39,5 @@ def provision_script(target: TargetDatabase) -> str:
         login = quote_mssql(target.source_reader)
         parts += [_SQL.text("source_reader", login=login)]
         parts += [_SQL.text("read_schema", schema=quote_mssql(s), login=login) for s in target.published_schemas]
-    parts += [
-        _SQL.text("settings", database=quote_mssql(target.database), controller=quote_mssql(target.controller))
-    ]
+    parts += [_SQL.text("settings", database=quote_mssql(target.database), controller=quote_mssql(target.controller))]
     return "\n".join(parts)
