@@ -69,11 +69,11 @@ class Configuration:
         user, password = self._account("mssql", role)
         return MsSqlDsn(
             host=self._text(section, "host", "[mssql]"),
-            port=int(section.get("port", 1433)),
+            port=self._port(section, 1433, "[mssql]"),
             database=database or self._text(section, "control_database", "[mssql]"),
             user=user,
             password=password,
-            trust_server_certificate=bool(section.get("trust_server_certificate", False)),
+            trust_server_certificate=self._flag(section, "trust_server_certificate", "[mssql]"),
         )
 
     def services(self) -> GuardServices:
@@ -95,8 +95,8 @@ class Configuration:
         user, password = self._account("clickhouse", role)
         return ClickHouseDsn(
             host=self._text(section, "host", "[clickhouse]"),
-            port=int(section.get("port", 8123)),
-            secure=bool(section.get("secure", False)),
+            port=self._port(section, 8123, "[clickhouse]"),
+            secure=self._flag(section, "secure", "[clickhouse]"),
             user=user,
             password=password,
         )
@@ -108,7 +108,7 @@ class Configuration:
         user, password = self._account("postgres", role)
         return PostgresDsn(
             host=self._text(section, "host", "[postgres]"),
-            port=int(section.get("port", 5432)),
+            port=self._port(section, 5432, "[postgres]"),
             database=self._text(section, "database", "[postgres]"),
             user=user,
             password=password,
@@ -120,13 +120,16 @@ class Configuration:
             raise self._wrong(f"[{name}] is missing")
         return section
 
-    def _account(self, engine: str, role: str) -> tuple[str, Secret]:
+    def _account(self, engine: str, role: str, seen: tuple[str, ...] = ()) -> tuple[str, Secret]:
         where = f"[{engine}.roles.{role}]"
-        account = self._section(engine).get("roles", {}).get(role)
+        roles = self._section(engine).get("roles")
+        account = roles.get(role) if isinstance(roles, dict) else None
         if not isinstance(account, dict):
             raise self._wrong(f"{where} is missing")
         if "same_as" in account:
-            return self._account(engine, self._text(account, "same_as", where))
+            if role in seen:
+                raise self._wrong(f"{where} is the same as itself")
+            return self._account(engine, self._text(account, "same_as", where), (*seen, role))
         return self._text(account, "user", where), self._password(account, where)
 
     def _password(self, account: Mapping[str, Any], where: str) -> Secret:
@@ -134,8 +137,10 @@ class Configuration:
             path = Path(self._text(account, "password_file", where))
             try:
                 value = path.read_text(encoding="utf-8").rstrip("\n")
-            except OSError as err:
-                raise self._wrong(f"{where} names the password file {path}: {err.strerror}") from err
+            except (OSError, ValueError) as err:
+                # Not the error's own text: that of a decoding error repeats what stands in the file.
+                reason = err.strerror if isinstance(err, OSError) else "it is not UTF-8"
+                raise self._wrong(f"{where} names the password file {path}: {reason}") from None
         elif "password_env" in account:
             name = self._text(account, "password_env", where)
             value = os.environ.get(name, "")
@@ -149,6 +154,19 @@ class Configuration:
         value = section.get(name)
         if not isinstance(value, str) or not value:
             raise self._wrong(f"{where} has no text {name!r}")
+        return value
+
+    def _port(self, section: Mapping[str, Any], default: int, where: str) -> int:
+        value = section.get("port", default)
+        if type(value) is not int or not 0 < value < 65536:
+            raise self._wrong(f"'port' of {where} is not a port number")
+        return value
+
+    def _flag(self, section: Mapping[str, Any], name: str, where: str) -> bool:
+        """True or false as TOML writes them: the text "false" must not switch anything on."""
+        value = section.get(name, False)
+        if type(value) is not bool:
+            raise self._wrong(f"{name!r} of {where} is neither true nor false")
         return value
 
     def _wrong(self, what: str) -> ConfigurationError:

@@ -42,6 +42,9 @@ def main() -> None:
     except click.ClickException as err:
         err.show()
         sys.exit(err.exit_code)
+    except OSError as err:
+        print(f"dponectl: {err}", file=sys.stderr)
+        sys.exit(1)
     except click.Abort:
         sys.exit(130)
 

@@ -17,7 +17,7 @@ from airflow_provider_dpone.composition.physical import PhysicalDomain
 from airflow_provider_dpone.composition.release import Release, read
 from airflow_provider_dpone.composition.request import build_request
 from airflow_provider_dpone.contracts.activation import ActivationRequest
-from airflow_provider_dpone.contracts.errors import ActivationUnknown, AdmissionRefused, GuardError
+from airflow_provider_dpone.contracts.errors import ActivationUnknown, AdmissionRefused, GuardError, ParentNotActive
 from airflow_provider_dpone.ledger import Activation, ActivationStore
 
 Observe = Callable[[Release], Mapping[str, PhysicalDomain]]
@@ -59,21 +59,30 @@ class CompositionActivation:
 
     def status(self) -> Activation | None:
         """What the ledger says of the activation that `current` names."""
-        activation_id = projection.current_activation_id(self._root)
-        return None if activation_id is None else self._store.read(activation_id)
+        current = self._current()
+        return None if current is None else self._require(current)
 
     def _put_in_force(self, request: ActivationRequest) -> Activation:
-        prepared = self._store.prepare(request)
+        resume = f"`dponectl composition resume {request.activation_id}` continues this activation."
+        try:
+            prepared = self._store.prepare(request)
+        except ActivationUnknown as err:
+            raise ActivationUnknown("activation_acknowledgement", check=resume) from err
+        if prepared.state not in ("PREPARED", "ACTIVE"):
+            # It had its time: pointing tasks at it would only have them refused.
+            raise ParentNotActive(
+                "activation_over",
+                happened=f"the activation {request.activation_id} is {prepared.state}.",
+                not_done="the current activation stays what it is.",
+                check="`dponectl composition status`; activate the release again for a new activation.",
+            )
         try:
             projection.switch(self._root, request, prepared.guard_epochs)
             active = self._store.activate(request)
         except AdmissionRefused:
             raise
         except (GuardError, OSError) as err:
-            raise ActivationUnknown(
-                "activation_acknowledgement",
-                check=f"`dponectl composition resume {request.activation_id}` continues this activation.",
-            ) from err
+            raise ActivationUnknown("activation_acknowledgement", check=resume) from err
         if active.state != "ACTIVE" or active.guard_epochs != prepared.guard_epochs:
             raise ActivationUnknown("activation_epochs")
         return active

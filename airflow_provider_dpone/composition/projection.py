@@ -8,7 +8,10 @@ The ledger decides: a task whose projection is stale is refused at admission. Th
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +20,14 @@ from typing import Any
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload, read
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 
 CURRENT = "current.json"
+CURRENT_SCHEMA = "dpone.current-activation.v1"
+RECORDED_SCHEMA = "dpone.recorded-activation.v1"
+
+_CURRENT: Mapping[str, type] = {"activation_id": str, "request_sha256": str, "guard_epochs": list}
+_RECORDED: Mapping[str, type] = {"request": dict, "request_sha256": str, "release": str}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,7 @@ class ActiveWorkload:
 def record(root: Path, request: ActivationRequest, release: Path) -> None:
     """Keep a request before it is sent, so that a lost acknowledgement can be resumed with the same one."""
     document = {
-        "schema": "dpone.recorded-activation.v1",
+        "schema": RECORDED_SCHEMA,
         "request": request.members(),
         "request_sha256": request.sha256,
         "release": os.path.relpath(release, root),
@@ -66,17 +74,26 @@ def record(root: Path, request: ActivationRequest, release: Path) -> None:
 
 def recorded(root: Path, activation_id: str) -> tuple[ActivationRequest, Path]:
     """A recorded request, re-verified, and the folder of its release."""
-    document = _read(root / "activations" / f"{activation_id}.json")
-    request = request_from(document["request"])
+    if not _is_uuid(activation_id):
+        raise ConfigurationError("activation_id", happened=f"{activation_id!r} is not the id of an activation.")
+    document = _read(root / "activations" / f"{activation_id}.json", RECORDED_SCHEMA, _RECORDED)
+    try:
+        request = request_from(document["request"])
+    except AdmissionRefused as err:
+        raise _changed(activation_id) from err
     if request.sha256 != document["request_sha256"] or request.activation_id != activation_id:
-        raise ConfigurationError("recorded_activation", happened=f"the recorded request {activation_id} was changed.")
+        raise _changed(activation_id)
     return request, root / str(document["release"])
+
+
+def _changed(activation_id: str) -> ConfigurationError:
+    return ConfigurationError("recorded_activation", happened=f"the recorded request {activation_id} was changed.")
 
 
 def switch(root: Path, request: ActivationRequest, guard_epochs: tuple[tuple[str, int], ...]) -> None:
     """Point `current` at an activation, atomically."""
     document = {
-        "schema": "dpone.current-activation.v1",
+        "schema": CURRENT_SCHEMA,
         "activation_id": request.activation_id,
         "request_sha256": request.sha256,
         "guard_epochs": guard_epochs,
@@ -88,14 +105,17 @@ def current_activation_id(root: Path) -> str | None:
     """The activation that `current` names; None when there is none yet."""
     if not (root / CURRENT).exists():
         return None
-    return str(_read(root / CURRENT)["activation_id"])
+    return str(_current(root)["activation_id"])
 
 
 def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
     """The workload as the current activation pins it. Local file reads only; the whole release is re-verified."""
-    current = _read(root / CURRENT)
+    current = _current(root)
     epochs = tuple((str(guard), int(epoch)) for guard, epoch in current["guard_epochs"])
-    return workload_of(root, str(current["activation_id"]), workload_id, epochs)
+    workload = workload_of(root, str(current["activation_id"]), workload_id, epochs)
+    if workload.activation_request_sha256 != current["request_sha256"]:
+        raise _changed(workload.activation_id)
+    return workload
 
 
 def workload_of(
@@ -115,18 +135,53 @@ def workload_of(
 
 
 def _write(path: Path, document: Mapping[str, object]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    with open(new, "wb") as file:
-        file.write(canonical.exact_bytes(document))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
-
-
-def _read(path: Path) -> dict[str, Any]:
+    """Replace a file whole. Two writers at once each write a file of their own; the later rename stands."""
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
-        return canonical.strict_object(path.read_bytes())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(new, "wb") as file:
+            file.write(canonical.exact_bytes(document))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError as err:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise ConfigurationError(
+            "projection_not_written",
+            happened=f"{path} could not be written: {err}.",
+            not_done="the file is as it was before.",
+            check="that this account may write in the release root and that its disk is not full.",
+        ) from err
+
+
+def _current(root: Path) -> dict[str, Any]:
+    current = _read(root / CURRENT, CURRENT_SCHEMA, _CURRENT)
+    if not all(
+        isinstance(pair, list) and [type(part) for part in pair] == [str, int] for pair in current["guard_epochs"]
+    ):
+        raise _malformed(root / CURRENT)
+    return current
+
+
+def _malformed(path: Path) -> ConfigurationError:
+    return ConfigurationError(
+        "projection",
+        happened=f"{path} is not a document that `dponectl composition activate` wrote.",
+        check="who changed it; `dponectl composition resume` writes it again for a recorded activation.",
+    )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _read(path: Path, schema: str, members: Mapping[str, type]) -> dict[str, Any]:
+    try:
+        document = canonical.strict_object(path.read_bytes())
     except FileNotFoundError as err:
         raise ConfigurationError(
             "no_activation",
@@ -135,3 +190,6 @@ def _read(path: Path) -> dict[str, Any]:
         ) from err
     except (OSError, canonical.StrictJsonError) as err:
         raise ConfigurationError("projection", happened=f"{path} cannot be read: {err}.") from err
+    if document.get("schema") != schema or any(type(document.get(name)) is not kind for name, kind in members.items()):
+        raise _malformed(path)
+    return document

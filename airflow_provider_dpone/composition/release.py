@@ -14,9 +14,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from airflow_provider_dpone.composition.dbt_manifest import parse_project
@@ -103,24 +104,59 @@ def build(source: Path, destination: Path) -> Release:
         raise ConfigurationError(
             "release_exists", happened=f"{destination} exists; a release is never changed in place."
         )
-    staging = destination.with_name(destination.name + ".building")
-    shutil.rmtree(staging, ignore_errors=True)
+    if destination.resolve().is_relative_to(source.resolve()):
+        raise ConfigurationError(
+            "release_inside_source", happened=f"{destination} lies in {source}; a release cannot hold itself."
+        )
     try:
-        shutil.copytree(source, staging, symlinks=True, ignore=lambda _, names: [n for n in names if n in _LEFT_BEHIND])
+        staging = Path(tempfile.mkdtemp(prefix=".building-", dir=destination.absolute().parent))
+    except OSError as err:
+        raise _not_written(destination, err) from err
+    try:
+        shutil.copytree(
+            source,
+            staging,
+            symlinks=True,
+            dirs_exist_ok=True,
+            ignore=lambda _, names: [n for n in names if n in _LEFT_BEHIND],
+        )
         files = dict(_digests(staging))
         composition, manifests = _read_manifests(staging)
         workloads = tuple(_pin(staging, composition, manifest, files) for manifest in manifests)
+        _require_one_writer(workloads)
         document = _document(composition, workloads, files)
         (staging / RELEASE_FILE).write_bytes(canonical.exact_bytes(document))
         os.replace(staging, destination)
+    except (OSError, shutil.Error) as err:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise _not_written(destination, err) from err
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
     return read(destination)
 
 
+def _not_written(destination: Path, err: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        "release_not_written",
+        happened=f"the release {destination} could not be written: {err}.",
+        not_done="there is no new release.",
+        check="that its folder exists, may be written, and that the disk is not full.",
+    )
+
+
 def read(root: Path, *, expected_release_id: str | None = None) -> Release:
     """Re-verify every byte of a release and return it."""
+    try:
+        return _verified(root, expected_release_id)
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as err:
+        # A file that vanished meanwhile, or a release.json that `build` did not write.
+        raise ConfigurationError(
+            "release_unreadable", happened=f"{root} is not a release: {type(err).__name__}: {err}."
+        ) from err
+
+
+def _verified(root: Path, expected_release_id: str | None) -> Release:
     try:
         data = (root / RELEASE_FILE).read_bytes()
         document = canonical.strict_object(data)
@@ -158,12 +194,21 @@ def read(root: Path, *, expected_release_id: str | None = None) -> Release:
 
 def _read_manifests(root: Path) -> tuple[Composition, list[WorkloadManifest]]:
     composition = read_composition(read_text(root / "composition.yaml"), "composition.yaml")
+    for path in composition.workloads:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise ConfigurationError("workload_path", happened=f"{path!r} leads out of the release.")
     manifests = sorted(
         (read_workload(read_text(root / path), path) for path in composition.workloads), key=lambda m: m.workload_id
     )
     ids = [manifest.workload_id for manifest in manifests]
     if len(set(ids)) != len(ids):
         raise ConfigurationError("workload_twice", happened=f"a workload id stands twice in {ids}.")
+    if missing := {"native", "standalone"} - {manifest.constituent_id for manifest in manifests}:
+        raise ConfigurationError(
+            "constituents",
+            happened=f"no workload has the constituent_id {' or '.join(sorted(missing))};"
+            " a composition is only activated with both.",
+        )
     for manifest in manifests:
         for alias, connector in _aliases(manifest):
             binding = composition.bindings.get(alias)
@@ -203,6 +248,20 @@ def _relations(root: Path, composition: Composition, manifest: WorkloadManifest)
         return transfer_relation(manifest.workload_id, schema=manifest.sink.schema_, name=manifest.sink.table)
     database = composition.bindings[manifest.sink.binding].database
     return transfer_relation(manifest.workload_id, schema=database, name=manifest.sink.table)
+
+
+def _require_one_writer(workloads: tuple[ReleasedWorkload, ...]) -> None:
+    """Two workloads that write one relation would be refused at the activation, without saying which."""
+    writers: dict[tuple[str, str, str], str] = {}
+    for workload in workloads:
+        for relation in workload.relations:
+            written = (workload.sink_binding, relation.schema.casefold(), relation.name.casefold())
+            other = writers.setdefault(written, workload.workload_id)
+            if other != workload.workload_id:
+                raise ConfigurationError(
+                    "relation_written_twice",
+                    happened=f"{other} and {workload.workload_id} both write {relation.schema}.{relation.name}.",
+                )
 
 
 def _pins(

@@ -1,0 +1,85 @@
+"""A configuration file with something wrong in it: one message that names the place, and no secret in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dpone.cli.configuration import Configuration
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+
+GOOD = """
+service_id = "0f8fad5b-d9cd-469f-a165-70867728950e"
+release_root = "/srv/dpone"
+[mssql]
+host = "sql"
+control_database = "c"
+[mssql.roles.controller]
+user = "u"
+password_file = "PASSWORD"
+[mssql.roles.outcome_reader]
+same_as = "controller"
+[mssql.roles.source_reader]
+same_as = "outcome_reader"
+"""
+PASSWORD = "canary-}{;'\"&*%$\\ ß"
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    (tmp_path / "password").write_text(PASSWORD + "\n", encoding="utf-8")
+    return GOOD.replace("PASSWORD", str(tmp_path / "password"))
+
+
+def read(tmp_path: Path, text: str) -> Configuration:
+    path = tmp_path / "dpone.toml"
+    path.write_text(text, encoding="utf-8")
+    return Configuration.read(path)
+
+
+def test_a_password_is_read_as_it_is(tmp_path: Path, good: str) -> None:
+    assert read(tmp_path, good).services().source_reader.password.reveal() == PASSWORD
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[mssql]\n", "[mssql]\nport = '1433'\n"),
+        ("[mssql]\n", "[mssql]\nport = 0\n"),
+        ("[mssql]\n", "[mssql]\nport = 70000\n"),
+        ("[mssql]\n", "[mssql]\nport = true\n"),
+        ("[mssql]\n", "[mssql]\ntrust_server_certificate = 'false'\n"),
+        ("[mssql]\n", "[mssql]\ntrust_server_certificate = 0\n"),
+        ('[mssql.roles.source_reader]\nsame_as = "outcome_reader"', "[mssql.roles.source_reader]\nsame_as = 'nobody'"),
+        ('[mssql.roles.source_reader]\nsame_as = "outcome_reader"', "[mssql.roles]\nsource_reader = 'controller'"),
+        ('same_as = "controller"', 'same_as = "source_reader"'),
+        ('same_as = "controller"', "same_as = 1"),
+        ('user = "u"', "user = 1"),
+        ('user = "u"', ""),
+        ('release_root = "/srv/dpone"', ""),
+        ("0f8fad5b-d9cd-469f-a165-70867728950e", "0F8FAD5B-D9CD-469F-A165-70867728950E"),
+        ("0f8fad5b-d9cd-469f-a165-70867728950e", "1"),
+    ],
+)
+def test_a_wrong_setting_is_refused(tmp_path: Path, good: str, old: str, new: str) -> None:
+    text = good.replace(old, new, 1)
+    assert text != good
+    with pytest.raises(ConfigurationError) as refused:
+        read(tmp_path, text).services()
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["mssql = 1", "mssql = []", "[mssql]\nroles = 'x'", "[[mssql]]", "", "\x00", "a = "])
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+    head = "service_id = '0f8fad5b-d9cd-469f-a165-70867728950e'\nrelease_root = '/srv'\n"
+    with pytest.raises(ConfigurationError):
+        read(tmp_path, head + text).services()
+
+
+def test_a_password_file_that_is_not_text_shows_nothing_of_itself(tmp_path: Path, good: str) -> None:
+    (tmp_path / "password").write_bytes(b"canary\xff\xfe")
+    with pytest.raises(ConfigurationError) as refused:
+        read(tmp_path, good).services()
+    assert "canary" not in str(refused.value)
+    assert refused.value.__suppress_context__, "a traceback would show the decoding error"
