@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500), pytest.mark.xdist_group("stack")]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+def run() -> Iterator[tuple[subprocess.CompletedProcess[str], Path]]:
     """One run from nothing, with everything that it leaves in one folder."""
-    # PostgreSQL runs as another user when we are root: every folder above must be passable.
-    state = Path("/tmp") / f"dpone-e2e-{tmp_path_factory.getbasetemp().name}"
-    command = [sys.executable, "-m", "dpone_demo", "run", "--chaos", "--fresh", "--state-dir", str(state)]
-    return subprocess.run(command, capture_output=True, text=True, check=False), state
+    with tempfile.TemporaryDirectory(prefix="dpone-e2e-") as folder:
+        state = Path(folder)
+        # PostgreSQL runs as another user when we are root, and has to pass.
+        state.chmod(0o711)
+        command = [sys.executable, "-m", "dpone_demo", "run", "--chaos", "--state-dir", str(state)]
+        yield subprocess.run(command, capture_output=True, text=True, check=False), state
 
 
 def _report(state: Path) -> dict[str, object]:
