@@ -5,7 +5,8 @@ demo: setup
 	@.venv/bin/python -m dpone_demo run $(ARGS)
 
 test: setup lint
-	@.venv/bin/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile -m "not stack" $(ARGS)
+	@.venv/bin/python -m pytest -m stack $(ARGS)
 
 lint: setup
 	@.venv/bin/python -m ruff check .

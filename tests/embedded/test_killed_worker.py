@@ -25,7 +25,7 @@ from airflow_provider_dpone.ledger import AttemptStore
 RUN = "killed"
 DAG = "flights_reference"
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900), pytest.mark.xdist_group("stack")]
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
