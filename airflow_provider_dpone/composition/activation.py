@@ -50,10 +50,15 @@ class CompositionActivation:
         return self._put_in_force(request)
 
     def retire(self, activation_id: str) -> Activation:
-        """Close admission, and release the guards once every attempt is resolved. Repeatable."""
+        """Close admission, and release the guards once every attempt is resolved. Repeatable.
+
+        One that was only prepared is opened first: the ledger knows no other way out of that state.
+        """
         request, _ = projection.recorded(self._root, activation_id)
         state = self._require(request).state
-        if state in ("PREPARED", "ACTIVE"):
+        if state == "PREPARED":
+            state = self._store.activate(request).state
+        if state == "ACTIVE":
             self._store.begin_retirement(request)
         return self._store.finalize_retirement(request)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -16,12 +16,15 @@ from pathlib import Path
 from dpone_embedded import Stack, StackError
 
 from airflow_provider_dpone.contracts.errors import GuardError
+from dpone_demo import provisioning
 from dpone_demo.campaign import Campaign
 from dpone_demo.installation import ExternalInstallation
 
 
 def main() -> int:
     arguments = _parse(sys.argv[1:])
+    # A termination ends a run as Ctrl-C does: what was started is stopped before this process ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return _external(arguments) if arguments.command == "external" else _embedded(arguments)
 
 
@@ -39,12 +42,10 @@ def _external(arguments: argparse.Namespace) -> int:
 
 
 def _embedded(arguments: argparse.Namespace) -> int:
-    stack = Stack(arguments.state_dir)
-    if arguments.fresh and stack.status()["phase"] == "stopped":
-        shutil.rmtree(stack.state.path, ignore_errors=True)
-    release_root = stack.state.path / "dpone"
+    state = Stack(arguments.state_dir).state
+    release_root = state.path / "dpone"
     stack = Stack(
-        stack.state.path,
+        state.path,
         airflow_port=arguments.port,
         airflow_settings={"dpone": {"release_root": str(release_root)}},
     )
@@ -53,6 +54,13 @@ def _embedded(arguments: argparse.Namespace) -> int:
     ours = stack.status()["phase"] != "ready"
     keep = arguments.keep or not ours
     try:
+        if arguments.fresh:
+            stack.erase()
+        elif ours and provisioning.half_made(state):
+            print(
+                "  An earlier run ended while it set up its databases; starting from an empty state folder.", flush=True
+            )
+            stack.erase()
         if ours:
             with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
                 stack.start()

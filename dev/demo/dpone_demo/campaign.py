@@ -55,14 +55,16 @@ class Campaign:
 
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
+        store = ActivationStore(services.control, services.ledger)
         activation = CompositionActivation(
             self._root,
-            ActivationStore(services.control, services.ledger),
+            store,
             lambda verified: observe_domains(services, verified),
         )
-        current = activation.status()
-        if current is not None and current.state != "RETIRED":
-            activation.retire(current.activation_id)
+        for earlier in store.list():
+            # One that a killed run left prepared holds its guards although no task ever ran under it.
+            if earlier.state != "RETIRED":
+                activation.retire(earlier.activation_id)
         active = activation.activate(frozen)
         self._write("activation.json", {"activation_id": active.activation_id, "epochs": active.guard_epochs})
 

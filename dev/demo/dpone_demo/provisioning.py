@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from dpone_embedded.statedir import StateDir
 from psycopg import sql
 
 from airflow_provider_dpone.composition.enrolment import enroll_clickhouse, enroll_mssql
 from airflow_provider_dpone.composition.services import GuardServices
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import Connection, Secret, drain, load_sql, quote_clickhouse, quote_mssql
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
@@ -45,8 +47,19 @@ _SQL = load_sql("dpone_demo", "sql/server.sql")
 
 
 def provision(stack: Installation, release_root: Path) -> GuardServices:
-    """Make everything that is not there yet, and answer the accounts of the roles."""
+    """Make everything that is not there yet, and answer the accounts of the roles.
+
+    What was made by half is not mended: `half_made` tells, and the caller starts anew.
+    """
     services = guard_services(stack, release_root)
+    if half_made(stack.state):
+        raise ConfigurationError(
+            "half_provisioned",
+            happened="an earlier run ended while it made the databases and accounts.",
+            not_done="nothing was changed.",
+            check="that the databases of the demo may go, drop them, and name an empty --state-dir.",
+        )
+    _note(stack, "begun")
     with _as_dba(stack) as connection:
         known = drain(connection, _SQL.text("exists"), WAREHOUSE)[0][0][0]
         connection.rollback()
@@ -64,11 +77,24 @@ def load(stack: Installation) -> None:
         loaded = drain(connection, _SQL.text("raw_rows"))[0][0][0]
         connection.rollback()
         if loaded:
+            _note(stack, "done")
             return
         loading.load_sql_server(connection)
     postgres = stack.addresses.postgres
     assert postgres is not None
     loading.load_postgres(_conninfo(stack), POSTGRES_READER)
+    _note(stack, "done")
+
+
+def half_made(state: StateDir) -> bool:
+    """Whether a run ended between the first step of `provision` and the last one of `load`."""
+    return (state.read("demo.json") or {}).get("setup") == "begun"
+
+
+def _note(stack: Installation, setup: str) -> None:
+    known = stack.state.read("demo.json") or {}
+    if known.get("setup") != "done":
+        stack.state.write("demo.json", {**known, "setup": setup})
 
 
 def guard_services(stack: Installation, release_root: Path) -> GuardServices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -107,6 +108,19 @@ class Stack:
             pass
         except psutil.TimeoutExpired as err:
             raise StackError(f"The supervisor (process {pid}) did not end within {timeout:.0f} s.") from err
+
+    def erase(self) -> None:
+        """Remove all that earlier starts left in the state folder: data, logs, passwords. Refused while a stack runs."""
+        self._require_unlocked()
+        path = self.state.path
+        if not path.exists():
+            return
+        if not (path / "lock").exists() and any(path.iterdir()):
+            raise StackError(f"{path} is not the state folder of a stack: it holds no lock. Nothing was removed.")
+        try:
+            shutil.rmtree(path)
+        except OSError as err:
+            raise StackError(f"The state folder {path} could not be removed: {err}.") from err
 
     def status(self) -> dict[str, Any]:
         """The document that the supervisor keeps: phase (starting ready stopping stopped failed) and services."""

@@ -54,7 +54,8 @@ workloads: [native.yaml, WORKLOAD]
 class Store:
     """A ledger of activations in memory. ``lost`` names the steps whose acknowledgement does not arrive."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path()) -> None:
+        self.root = root
         self.states: dict[str, str] = {}
         self.lost: set[str] = set()
         self.sent = True
@@ -88,8 +89,17 @@ class Store:
             raise ParentNotActive("owner_transition")
         return self._answer("activate", request, "ACTIVE")
 
+    def begin_retirement(self, request: ActivationRequest) -> Activation:
+        if self.states[request.activation_id] not in ("ACTIVE", "RETIRING"):
+            raise ParentNotActive("owner_transition")
+        return self._answer("begin_retirement", request, "RETIRING")
+
+    def finalize_retirement(self, request: ActivationRequest) -> Activation:
+        return self._answer("finalize_retirement", request, "RETIRED")
+
     def read(self, activation_id: str) -> Activation | None:
-        raise AssertionError("not asked here")
+        (recorded,) = self.root.glob(f"activations/{activation_id}.json")
+        return self._activation(projection.recorded(self.root, recorded.stem)[0])
 
 
 @pytest.fixture
@@ -357,3 +367,16 @@ def test_two_writers_of_one_table_are_named_when_they_are_built(source: Path, tm
     (source / "native.yaml").write_text(NATIVE.replace("raw, table: airports", "RAW, table: Planes"))
     with pytest.raises(ConfigurationError, match="airports and planes both write"):
         release.build(source, tmp_path / "r")
+
+
+def test_an_activation_that_was_only_prepared_can_be_retired(built: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    store = Store(root)
+    store.lost, store.sent = {"activate"}, False
+    with pytest.raises(GuardError):
+        coordinator(root, store).activate(built)
+    ((prepared, state),) = store.states.items()
+    assert state == "PREPARED"
+    store.lost = set()
+    assert coordinator(root, store).retire(prepared).state == "RETIRED"
+    assert coordinator(root, store).activate(built).state == "ACTIVE"
