@@ -197,8 +197,10 @@ class SourceRows:
         self._relation = quote_postgres(plan.source_schema, plan.source_table)
         self._columns = columns
         self._types: dict[str, str] = {}
-        #: What ended the reading. A driver that consumes the rows may raise something of its own instead.
-        self.failure: GuardError | None = None
+        #: What ended the reading. A driver that consumes the rows may raise something of its own instead, or nothing.
+        self.failure: BaseException | None = None
+        #: Whether the source was read to its end: without this, a count of rows says nothing.
+        self.finished = False
         self.count = 0
         self.bytes = 0
         self._sum = 0
@@ -219,12 +221,13 @@ class SourceRows:
 
         try:
             yield from self._read()
-        except GuardError as err:
-            self.failure = err
-            raise
         except psycopg.Error as err:
             self.failure = self._typed(err)
             raise self.failure from err
+        except BaseException as err:
+            self.failure = err
+            raise
+        self.finished = True
 
     def _read(self) -> Iterator[tuple[Any, ...]]:
         connection = self._connection
@@ -282,7 +285,11 @@ class SourceRows:
 
 
 def _bulk_insert(connection: Any, staging: str, columns: list[str], rows: SourceRows) -> int:
-    """Bulk copy on a session of its own, with the same login; each value was converted to the column's exact type."""
+    """Bulk copy on a session of its own, with the same login; each value was converted to the column's exact type.
+
+    mssql-python takes an interrupt that is raised while it asks for the next row (a killed or timed out task) for the
+    end of the rows and reports success: whether all was read is known by `rows` alone.
+    """
     cursor = connection.cursor()
     try:
         result = cursor.bulkcopy(staging, iter(rows), column_mappings=columns, timeout=0, keep_nulls=True)
@@ -292,4 +299,8 @@ def _bulk_insert(connection: Any, staging: str, columns: list[str], rows: Source
         raise
     finally:
         cursor.close()
+    if rows.failure is not None:
+        raise rows.failure
+    if not rows.finished:
+        raise TargetNotVerified(f"the source was not read to its end; {rows.count} rows were.")
     return int(result["rows_copied"])

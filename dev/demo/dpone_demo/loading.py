@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -65,11 +65,29 @@ def load_sql_server(connection: Any) -> dict[str, int]:
     """Bulk insert of the two tables that start in SQL Server; returns rows by table."""
     loaded = {}
     for table in IN_SQL_SERVER:
+        read = _ToTheEnd(rows(table))
         cursor = connection.cursor()
-        result = cursor.bulkcopy(quote_mssql(RAW, table), rows(table), timeout=0, keep_nulls=True)
+        result = cursor.bulkcopy(quote_mssql(RAW, table), iter(read), timeout=0, keep_nulls=True)
         cursor.close()
+        read.require_finished()
         loaded[table] = int(result["rows_copied"])
     return loaded
+
+
+class _ToTheEnd:
+    """Rows, and whether all were taken: mssql-python takes a Ctrl-C between two rows for the end of the rows."""
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._rows = rows
+        self._finished = False
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        yield from self._rows
+        self._finished = True
+
+    def require_finished(self) -> None:
+        if not self._finished:
+            raise KeyboardInterrupt
 
 
 def load_postgres(conninfo: str, reader: str) -> dict[str, int]:

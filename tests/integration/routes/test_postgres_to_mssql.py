@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_dpone.contracts.errors import AttemptFailed, Fenced, GuardError, ValueRefused
 from airflow_provider_dpone.drivers import quote_mssql, quote_postgres
 from airflow_provider_dpone.gates import target_fence
+from airflow_provider_dpone.routes.postgres_to_mssql import SourceRows
 from tests.support.live_gate import SCHEMA
 from tests.support.live_routes import LiveTransfer, reached, start_worker, transfer_document
 
@@ -259,3 +260,32 @@ def test_a_constraint_of_the_target_that_refuses_one_row_keeps_the_old_rows(
     transfer.in_target(f"ALTER TABLE [raw].[{planes}] ADD CONSTRAINT [ck_{planes}] CHECK ([id] < 20);")
     failed(transfer, transfer.plan(planes))
     assert transfer.rows(planes) == OLD
+
+
+class Killed(BaseException):
+    """What Airflow raises into a task that timed out is no Exception either."""
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, Killed, StopIteration])
+@pytest.mark.parametrize("row", [1, 7])
+def test_an_interrupt_between_two_rows_is_not_the_end_of_the_rows(
+    transfer: LiveTransfer, planes: str, monkeypatch: pytest.MonkeyPatch, interrupt: type[BaseException], row: int
+) -> None:
+    counted = SourceRows._counted
+
+    def interrupted(source: SourceRows, *args: Any) -> tuple[Any, ...]:
+        if source.count == row:
+            raise interrupt
+        return counted(source, *args)
+
+    monkeypatch.setattr(SourceRows, "_counted", interrupted)
+    run_id = transfer.gate.run_id()
+    with pytest.raises((interrupt, AttemptFailed)):
+        transfer.gate.attempt(run_id, route=transfer.route(transfer.plan(planes))).run()
+    assert transfer.rows(planes) == OLD
+    monkeypatch.undo()
+    retry = transfer.gate.attempt(run_id, 2, route=transfer.route(transfer.plan(planes))).run()
+    assert retry.operation.state == "SUCCEEDED"
+    (first, _) = transfer.gate.attempts.find("dag", run_id, "load", -1)
+    assert first.state == "FAILED"
+    assert transfer.rows(planes) == PLANES
