@@ -1,4 +1,4 @@
-"""One deployment for all tests of the gate; each test leaves it without an unresolved operation."""
+"""One deployment for the tests of a file (a server has one LOGON trigger); each test leaves it without an unresolved operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import live_gate
 from tests.support.live_gate import LiveGate
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def deployment(tsql_server: Any) -> Iterator[LiveGate]:
     dba = MsSqlDsn(
         host=tsql_server.host,

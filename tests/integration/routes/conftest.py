@@ -23,7 +23,7 @@ READER = "re'ad\"er ]%"
 READER_PASSWORD = "p}{;'\"&*%$\\ =ß"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def deployment(tsql_server: Any) -> Iterator[LiveGate]:
     dba = MsSqlDsn(
         host=tsql_server.host,
@@ -38,7 +38,7 @@ def deployment(tsql_server: Any) -> Iterator[LiveGate]:
     live_gate.deprovision(live)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProcess]:
     with PostgresProcess(tmp_path_factory.mktemp("source"), settings={"fsync": "off"}, tcp=True) as server:
         with psycopg.connect(server.conninfo(), autocommit=True) as connection:
