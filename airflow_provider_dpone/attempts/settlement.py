@@ -7,7 +7,8 @@ predecessor is missing takes it first. Nothing here believes the worker: not its
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_provider_dpone.attempts.context import AttemptLog, Gates, Log, ObservationContext, gate_of, wait_quiescent
@@ -17,6 +18,8 @@ from airflow_provider_dpone.contracts.errors import (
     AdmissionRefused,
     AttemptFailed,
     ConfigurationError,
+    ControlUnavailable,
+    GuardError,
     LedgerTampered,
     OutcomeUnknown,
 )
@@ -98,7 +101,9 @@ class Settlement:
             return proof
         evidence: list[tuple[Principal, Mapping[str, object]]] = []
         for principal in operation.principals:
-            evidence.append((principal, gate_of(self._gates, principal).close(operation, principal)))
+            gate = gate_of(self._gates, principal)
+            with _answered(f"closing {principal.name}", "the server and the rights of the closer (docs/roles.md)"):
+                evidence.append((principal, gate.close(operation, principal)))
             self._log.info("closed %s login %s", principal.connector, principal.name)
         return self._prove("CLOSED_GATES", evidence, CLOSED_SCHEMA)
 
@@ -110,7 +115,8 @@ class Settlement:
         evidence: list[tuple[Principal, Mapping[str, object]]] = []
         for principal in operation.principals:
             gate = gate_of(self._gates, principal)
-            seen = wait_quiescent(gate, operation, principal, seconds=self._quiescence_seconds, log=self._log)
+            with _answered(f"looking for {principal.name}", "the server and the rights of the closer (docs/roles.md)"):
+                seen = wait_quiescent(gate, operation, principal, seconds=self._quiescence_seconds, log=self._log)
             evidence.append((principal, seen))
             self._log.info("%s is gone from the server: no session, no transaction", principal.name)
         return self._prove("QUIESCENCE", evidence, QUIESCENT_SCHEMA)
@@ -172,7 +178,9 @@ class Settlement:
         return self._outcome_proof(operation, verdict, "reconciliation", document)
 
     def _observe(self, operation: Operation) -> AttemptProof:
-        outcome = self._route.outcome(ObservationContext(operation=operation, evidence=self._ledger, log=self._log))
+        context = ObservationContext(operation=operation, evidence=self._ledger, log=self._log)
+        with _answered("observing the outcome", "the server and the rights of the outcome reader (docs/roles.md)"):
+            outcome = self._route.outcome(context)
         self._log.info("observed outcome: %s", outcome.state)
         return self._outcome_proof(operation, outcome.state, "outcome", outcome.evidence)
 
@@ -227,6 +235,23 @@ class Settlement:
             raise LedgerTampered("operation_missing", happened="an admitted operation is no longer in the ledger.")
         self._operation = operation
         return operation
+
+
+@contextmanager
+def _answered(step: str, check: str) -> Iterator[None]:
+    """Whatever a driver raises in a closing step means one thing: the step is not done, and can be repeated."""
+    try:
+        yield
+    except GuardError:
+        raise
+    except Exception as err:
+        said = " ".join(str(err).split())[:500]
+        raise ControlUnavailable(
+            "closing_step",
+            happened=f"{step} answered {type(err).__name__}: {said}.",
+            not_done="the operation was not finalized; nothing was concluded from the error.",
+            check=f"{check}, then repeat the same call.",
+        ) from err
 
 
 def _login_gate_digest(evidence: list[tuple[Principal, Mapping[str, object]]]) -> str | None:

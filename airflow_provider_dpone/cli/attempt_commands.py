@@ -15,6 +15,12 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.ledger import AttemptStore
 
 
+def _reason(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("say how you know it")
+    return value
+
+
 @click.group()
 def attempts() -> None:
     """Guarded attempts in the ledger."""
@@ -54,6 +60,7 @@ def show(context: click.Context, attempt_sha256: str) -> None:
     "--try-is-over",
     required=True,
     metavar="WHY",
+    callback=_reason,
     help="How you know that the task try has ended; its writer is closed whatever it is doing.",
 )
 @click.pass_context
@@ -74,6 +81,7 @@ def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> Non
     "--tries-are-over",
     required=True,
     metavar="WHY",
+    callback=_reason,
     help="How you know that every task try of this run has ended; age alone is no reason.",
 )
 @click.pass_context

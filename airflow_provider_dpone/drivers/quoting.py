@@ -12,6 +12,13 @@ def quote_mssql(*parts: str) -> str:
     return ".".join("[" + _checked(part, 128, utf16_units).replace("]", "]]") + "]" for part in parts)
 
 
+def quote_in_script(part: str) -> str:
+    """The same for a script that GO separates: a line break in a name could end its batch and begin another one."""
+    if len(part.splitlines()) > 1 or part != part.rstrip("\r\n"):
+        raise ConfigurationError("identifier", happened="an identifier in a script contains a line break.")
+    return quote_mssql(part)
+
+
 def quote_clickhouse(*parts: str) -> str:
     """Backquoted; a backslash and a backquote are escaped with a backslash."""
     return ".".join("`" + _checked(part, 206).replace("\\", "\\\\").replace("`", "\\`") + "`" for part in parts)

@@ -15,6 +15,7 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTamp
 from airflow_provider_dpone.contracts.principal import SID_TAG
 from airflow_provider_dpone.drivers import Connection, Secret, drain, go_batches, load_sql, quote_mssql
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
+from airflow_provider_dpone.drivers.quoting import quote_in_script
 from airflow_provider_dpone.ledger import LedgerSettings
 
 TRIGGER = "dpone_logon_gate"
@@ -30,7 +31,7 @@ def trigger_text(settings: LedgerSettings, control_database: str) -> str:
         trigger=quote_mssql(TRIGGER),
         reader_text=f"N'{READER}'",
         tag="0x" + SID_TAG.hex().upper(),
-        database=quote_mssql(control_database),
+        database=quote_in_script(control_database),
         control=quote_mssql(settings.control_schema),
     ).strip()
 
@@ -41,7 +42,7 @@ def render(settings: LedgerSettings, control_database: str) -> str:
         "reader",
         reader=quote_mssql(READER),
         hash=hashed_password(Secret.generate()),
-        database=quote_mssql(control_database),
+        database=quote_in_script(control_database),
         control=quote_mssql(settings.control_schema),
     )
     return f"{reader}{trigger_text(settings, control_database)}\nGO\n"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_dpone.drivers import load_sql, quote_mssql
+from airflow_provider_dpone.drivers import load_sql
+from airflow_provider_dpone.drivers.quoting import quote_in_script
 from airflow_provider_dpone.gates import target_fence
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_database.sql")
@@ -29,15 +30,21 @@ class TargetDatabase:
 
 def provision_script(target: TargetDatabase) -> str:
     """GO-separated batches for the target database."""
-    role = quote_mssql(target.writer_role)
-    reader = quote_mssql(target.outcome_reader)
+    role = quote_in_script(target.writer_role)
+    reader = quote_in_script(target.outcome_reader)
     parts = [_SQL.text("writer_role", role=role)]
-    parts += [_SQL.text("managed_schema", schema=quote_mssql(schema), role=role) for schema in target.managed_schemas]
+    parts += [
+        _SQL.text("managed_schema", schema=quote_in_script(schema), role=role) for schema in target.managed_schemas
+    ]
     parts += [target_fence.provision_script(target.writer_role), _SQL.text("outcome_reader", login=reader)]
-    parts += [_SQL.text("read_schema", schema=quote_mssql(schema), login=reader) for schema in target.managed_schemas]
+    parts += [
+        _SQL.text("read_schema", schema=quote_in_script(schema), login=reader) for schema in target.managed_schemas
+    ]
     if target.source_reader is not None:
-        login = quote_mssql(target.source_reader)
+        login = quote_in_script(target.source_reader)
         parts += [_SQL.text("source_reader", login=login)]
-        parts += [_SQL.text("read_schema", schema=quote_mssql(s), login=login) for s in target.published_schemas]
-    parts += [_SQL.text("settings", database=quote_mssql(target.database), controller=quote_mssql(target.controller))]
+        parts += [_SQL.text("read_schema", schema=quote_in_script(s), login=login) for s in target.published_schemas]
+    parts += [
+        _SQL.text("settings", database=quote_in_script(target.database), controller=quote_in_script(target.controller))
+    ]
     return "\n".join(parts)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import Fenced
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers.quoting import quote_in_script
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_fence.sql")
 
@@ -29,7 +30,7 @@ class Marker:
 
 def provision_script(role: str) -> str:
     """The GO-separated script that a target database's owner runs once, with the grants of the writer role."""
-    return _SQL.text("provision") + "\n" + _SQL.text("grant_writer", role=quote_mssql(role))
+    return _SQL.text("provision") + "\n" + _SQL.text("grant_writer", role=quote_in_script(role))
 
 
 def advance(cursor: Cursor, database: str, operation_key: str, login_name: str) -> None:

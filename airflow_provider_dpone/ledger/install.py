@@ -15,7 +15,8 @@ from airflow_provider_dpone.contracts.errors import (
     ControlUnavailable,
     LedgerTampered,
 )
-from airflow_provider_dpone.drivers import Connect, Connection, drain, quote_mssql
+from airflow_provider_dpone.drivers import Connect, Connection, drain
+from airflow_provider_dpone.drivers.quoting import quote_in_script
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
 from airflow_provider_dpone.ledger.owners import read_activations
@@ -90,7 +91,7 @@ def controller_grants(settings: LedgerSettings, user: str) -> str:
     Run them in the control database; the last one goes to master for its one server grant and stays there.
     """
     sql = LedgerSql(settings)
-    quoted = quote_mssql(user)
+    quoted = quote_in_script(user)
     batches = [sql.text(name, user=quoted) for name in ("grant_control", "grant_extension", "grant_server")]
     return "".join(f"{batch}\nGO\n" for batch in batches)
 

@@ -1,0 +1,89 @@
+"""A deployment of its own with a composition of two transfers, and `dponectl` over it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.cli import main as command_line
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.ledger import ActivationStore
+from tests.support import live_gate
+from tests.support.live_gate import LiveGate
+
+
+@pytest.fixture(scope="module")
+def live(tsql_server: Any) -> Iterator[LiveGate]:
+    dba = MsSqlDsn(
+        host=tsql_server.host,
+        port=tsql_server.port,
+        database="master",
+        user=tsql_server.sa,
+        password=Secret(tsql_server.sa_password),
+        trust_server_certificate=True,
+    )
+    live = live_gate.provision(dba)
+    store = ActivationStore(live.control, live.settings)
+    store.begin_retirement(live.activation.request)
+    store.finalize_retirement(live.activation.request)
+    yield live
+    live_gate.deprovision(live)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dponectl:
+    """Runs the command in this process: its exit code, and what it printed."""
+
+    config: Path
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["dponectl", "--config", str(self.config), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        printed = self.capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    def refused(self, *arguments: str) -> str:
+        """One clear message, no traceback (any other exception would not have become a SystemExit)."""
+        code, _, err = self(*arguments)
+        assert code in (1, 2), arguments
+        assert err.strip(), arguments
+        return err
+
+
+@pytest.fixture
+def dponectl(
+    live: LiveGate,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Dponectl:
+    folder = tmp_path_factory.getbasetemp() / "dponectl é x"
+    folder.mkdir(exist_ok=True)
+    accounts = {"installer": live.dba, "controller": live.controller, "outcome_reader": live.observer}
+    lines = [f'service_id = "{live.settings.service_id}"', f'release_root = "{folder / "root"}"', "[mssql]"]
+    lines += [f'host = "{live.controller.host}"', f"port = {live.controller.port}", "trust_server_certificate = true"]
+    lines += [f'control_database = "{live.controller.database}"']
+    for role, dsn in accounts.items():
+        (folder / role).write_text(dsn.password.reveal() + "\n", encoding="utf-8")
+        lines += [f"[mssql.roles.{role}]", f'user = "{dsn.user}"', f'password_file = "{folder / role}"']
+    lines += [
+        "[mssql.roles.source_reader]",
+        'same_as = "outcome_reader"',
+        "[postgres]",
+        'host = "127.0.0.1"',
+        "port = 1",
+    ]
+    lines += ['database = "ops"', "[postgres.roles.source]", 'user = "u"', f'password_file = "{folder / "installer"}"']
+    config = folder / "dpone.toml"
+    config.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Dponectl(config=config, folder=folder, monkeypatch=monkeypatch, capsys=capsys)

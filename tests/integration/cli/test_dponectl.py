@@ -1,0 +1,193 @@
+"""`dponectl` against a server: what each command does, and one clear message for each wrong word."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_dpone.cli.configuration import Configuration
+from airflow_provider_dpone.composition import projection
+from airflow_provider_dpone.composition.services import guarded_attempt
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.drivers import quote_mssql
+from tests.integration.cli.conftest import Dponectl
+from tests.support import ledger_records as make
+from tests.support.live_gate import LiveGate
+
+WORKLOAD = """
+schema: dpone.workload.v1
+workload_id: {0}
+constituent_id: {1}
+cell: postgres_mssql_full_refresh_v1
+dag_id: dag
+source: {{binding: ops, schema: public, table: "{0}"}}
+sink: {{binding: dw, schema: raw, table: "{0}", mode: full_refresh, guarantee: target_atomic}}
+"""
+NOBODY = "sha256:" + "0" * 64
+
+
+@pytest.fixture
+def released(dponectl: Dponectl, live: LiveGate) -> Path:
+    source, built = dponectl.folder / "source", dponectl.folder / "release"
+    if not built.exists():
+        source.mkdir()
+        for name, constituent in (("planes", "native"), ("airlines", "standalone")):
+            (source / f"{name}.yaml").write_text(WORKLOAD.format(name, constituent))
+        (source / "composition.yaml").write_text(
+            "schema: dpone.composition.v1\nname: c\nenvironment: test\nworkloads: [planes.yaml, airlines.yaml]\n"
+            "bindings:\n  ops: {connector: postgres, database: ops}\n"
+            f"  dw: {{connector: mssql, database: {live.target}}}\n"
+        )
+        assert dponectl("compose", "build", str(source), str(built))[0] == 0
+    return built
+
+
+@pytest.fixture
+def active(dponectl: Dponectl, live: LiveGate, released: Path) -> Iterator[str]:
+    """The id of an ACTIVE activation, which is retired afterwards whatever happened under it."""
+    code, out, err = dponectl("composition", "activate", str(released))
+    assert code == 0, err
+    yield out.split()[0]
+    for operation in live.attempts.unresolved():
+        dponectl("attempts", "settle", operation.attempt_sha256, "--try-is-over", "the test is over")
+    dponectl("composition", "retire", out.split()[0])
+
+
+def admitted(dponectl: Dponectl, run_id: str, try_number: int = 1) -> Operation:
+    services = Configuration.read(dponectl.config).services()
+    where = make.coordinates(run_id, try_number=try_number, task_id="lo+ad:/ 'x'" + "t" * 200)
+    active = projection.load_workload(dponectl.folder / "root", "planes")
+    return guarded_attempt(services, active, where).admit()
+
+
+def test_the_life_of_an_activation(dponectl: Dponectl, released: Path) -> None:
+    assert "no composition" in dponectl("composition", "status")[1]
+    assert "release_id" in dponectl.refused("composition", "activate", str(released), "--expect", NOBODY)
+    code, out, _ = dponectl("composition", "activate", str(released))
+    assert code == 0
+    first = out.split()[0]
+    assert f"{first}  ACTIVE" in dponectl("composition", "status")[1]
+    assert "DPONE_ATTEMPT_OVERLAP" in dponectl.refused("composition", "activate", str(released))
+    assert f"{first}  ACTIVE" in dponectl("composition", "status")[1], "a refused activation became the current one"
+    assert f"{first}  ACTIVE" in dponectl("composition", "resume", first)[1]
+    for wrong in ("nonsense", "../current", str(uuid.uuid4()), first.upper()):
+        for command in ("resume", "retire"):
+            assert "DPONE_CONFIGURATION" in dponectl.refused("composition", command, wrong)
+    assert f"{first}  RETIRED" in dponectl("composition", "retire", first)[1]
+    assert f"{first}  RETIRED" in dponectl("composition", "retire", first)[1]
+    assert "activation_over" in dponectl.refused("composition", "resume", first)
+
+
+def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, active: str) -> None:
+    run_id = "manual__2026-01-01T00:00:00+00:00/" + "r" * 200
+    operation = admitted(dponectl, run_id)
+    key = operation.attempt_sha256
+    assert key in dponectl("attempts", "list", "--unresolved")[1]
+    assert run_id in dponectl("attempts", "show", key)[1]
+    for wrong in ("nonsense", "", NOBODY, key.upper(), key[:-1], "'; DROP TABLE x--", "é" * 71):
+        for command in (["show"], ["settle", "--try-is-over", "it is"], ["reconcile"]):
+            dponectl.refused("attempts", *command, "--", wrong)
+    dponectl.refused("attempts", "settle", key)
+    dponectl.refused("attempts", "settle", key, "--try-is-over", "")
+    dponectl.refused("attempts", "settle", key, "--try-is-over", "  ")
+    for limit in ("-1", "0", "x", "99999999999999999999"):
+        dponectl.refused("attempts", "list", "--limit", limit)
+    code, out, _ = dponectl("attempts", "sweep", "--dag-id", "dag", "--run-id", "another", "--tries-are-over", "it is")
+    assert (code, out) == (0, "")
+    code, out, err = dponectl("attempts", "settle", key, "--try-is-over", "killed by the test é")
+    assert code == 0, err
+    assert f"{key}  FAILED" in out
+    assert "killed by the test é" in dponectl("attempts", "show", key)[1]
+    assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "again")[1]
+    second = admitted(dponectl, run_id, 2).attempt_sha256
+    assert "DPONE_ATTEMPT_OVERLAP" in dponectl.refused("composition", "retire", active)
+    code, out, _ = dponectl("attempts", "sweep", "--dag-id", "dag", "--run-id", run_id, "--tries-are-over", "it is")
+    assert code == 0
+    assert f"{second}  FAILED" in out
+    assert key not in out
+    assert dponectl("composition", "retire", active)[0] == 0
+
+
+def test_installing_and_enrolling_twice_or_wrongly(dponectl: Dponectl, live: LiveGate) -> None:
+    assert dponectl("ledger", "audit")[0] == 0
+    assert "CREATE TABLE" in dponectl("ledger", "render")[1]
+    dponectl.refused("ledger", "install")
+    role = ("--writer-role", "dpone_writer", "--schema", "raw")
+    for wrong in ("nowhere", "", "x" * 200, "master", live.controller.database, "a]'\";%--"):
+        dponectl.refused("ledger", "enroll-mssql", "--", wrong, *role) if not wrong else dponectl.refused(
+            "ledger", "enroll-mssql", wrong, *role
+        )
+    dponectl.refused("ledger", "enroll-mssql", live.target, "--writer-role", "nobody", "--schema", "raw")
+    dponectl.refused("ledger", "enroll-mssql", live.target, "--writer-role", "dpone_writer", "--schema", "nothing")
+    dponectl.refused("ledger", "enroll-clickhouse", "flights")
+    assert dponectl("ledger", "audit")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["a\nGO\nDROP DATABASE x\nGO\n", "a\r\ngo\r\n", "x" * 129, ""])
+def test_a_printed_script_is_not_cut_by_a_name(dponectl: Dponectl, name: str) -> None:
+    good = {"database": "dw", "--schema": "raw", "--controller": "c", "--outcome-reader": "o", "--writer-role": "w"}
+    for member in good:
+        words = {**good, member: name}
+        options = [word for key, value in words.items() if key.startswith("--") for word in (f"{key}={value}",)]
+        assert "DPONE_CONFIGURATION" in dponectl.refused("target", "render", *options, "--", words["database"])
+    dponectl.refused("gate", "render", f"--control-database={name}")
+
+
+def grant(live: LiveGate, statement: str, database: str | None = None) -> None:
+    live.as_dba(statement, database=database)
+
+
+@pytest.mark.parametrize(
+    ("take", "give", "where", "reason"),
+    [
+        ("REVOKE VIEW SERVER STATE FROM {controller}", "GRANT VIEW SERVER STATE TO {controller}", None, "visibility"),
+        (
+            "REVOKE ALTER ANY LOGIN FROM {controller}",
+            "GRANT ALTER ANY LOGIN TO {controller}",
+            None,
+            "control_operation",
+        ),
+        (
+            "DENY SELECT ON OBJECT::[dpone_fence].[markers] TO {observer}",
+            "GRANT SELECT ON OBJECT::[dpone_fence].[markers] TO {observer}",
+            "target",
+            "closing_step",
+        ),
+    ],
+)
+def test_a_right_that_is_missing_at_the_end_is_one_error_and_nothing_is_concluded(
+    dponectl: Dponectl, live: LiveGate, active: str, take: str, give: str, where: str | None, reason: str
+) -> None:
+    names = {"controller": quote_mssql(live.controller.user), "observer": quote_mssql(live.observer.user)}
+    database = live.target if where else "master"
+    key = admitted(dponectl, live.run_id()).attempt_sha256
+    grant(live, take.format(**names), database)
+    try:
+        assert reason in dponectl.refused("attempts", "settle", key, "--try-is-over", "it is")
+        assert f"{key}  RUNNING" in dponectl("attempts", "list", "--unresolved")[1]
+    finally:
+        grant(live, give.format(**names), database)
+    assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
+    assert dponectl("composition", "retire", active)[0] == 0
+
+
+def test_a_writer_role_with_more_rights_is_refused_before_a_login_exists(
+    dponectl: Dponectl, live: LiveGate, active: str
+) -> None:
+    from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
+
+    grant(live, "GRANT CREATE PROCEDURE TO [dpone_writer]", live.target)
+    try:
+        operation = admitted(dponectl, live.run_id())
+        with pytest.raises(ConfigurationError, match="writer_scope"):
+            live.gate.issue(operation, operation.principals[0], MsSqlWriterGrant(database=live.target))
+        assert live.logins(operation.principals[0].name) == []
+    finally:
+        grant(live, "REVOKE CREATE PROCEDURE FROM [dpone_writer]", live.target)
+    code, out, err = dponectl("attempts", "settle", operation.attempt_sha256, "--try-is-over", "it is")
+    assert (code, "FAILED" in out) == (0, True), err
+    assert dponectl("composition", "retire", active)[0] == 0
