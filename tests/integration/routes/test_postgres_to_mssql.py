@@ -235,7 +235,8 @@ def test_a_killed_worker_is_settled_from_the_marker_and_retried(transfer: LiveTr
     assert first.state == ("FAILED" if step in BEFORE_COMMIT else "SUCCEEDED")
     assert second.state == "SUCCEEDED"
     assert transfer.rows(planes) == PLANES
-    assert not [name for name in transfer.tables() if "__dpone_" in name], "a staging table was left"
+    left = [name for name in transfer.tables() if name.startswith(f"{planes}__dpone_")]
+    assert not left, "a staging table was left"
     assert transfer.gone(first)
     assert transfer.gone(second)
 
