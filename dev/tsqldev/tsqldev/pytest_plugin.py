@@ -7,11 +7,15 @@ TSQLDEV_TRACE names a file to which the endpoint's trace is appended, for `pytho
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import secrets
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -95,6 +99,7 @@ def _braced(value: str) -> str:
     return "{" + value.replace("}", "}}") + "}"
 
 
+@functools.cache
 def odbc_driver() -> str:
     """Microsoft's ODBC driver as the wheel mssql-python-odbc brings it, for use under unixODBC."""
     import importlib.util
@@ -105,8 +110,14 @@ def odbc_driver() -> str:
         raise FileNotFoundError(
             "The package mssql-python-odbc, which brings Microsoft's ODBC driver, is not installed."
         )
-    libraries = Path(spec.origin).parent / "libs" / "linux" / "debian_ubuntu" / platform.machine() / "lib"
-    return str(next(libraries.glob("libmsodbcsql-*.so*")))
+    bundle = Path(spec.origin).parent / "libs" / "linux" / "debian_ubuntu" / platform.machine()
+    if not str(bundle).isascii():
+        # unixODBC narrows the connection string: a folder with another letter in its name is not found.
+        plain = tempfile.mkdtemp(prefix="tsqldev-odbc-")
+        atexit.register(shutil.rmtree, plain)
+        bundle = Path(plain, "driver")
+        bundle.symlink_to(Path(spec.origin).parent / "libs" / "linux" / "debian_ubuntu" / platform.machine())
+    return str(next((bundle / "lib").glob("libmsodbcsql-*.so*")))
 
 
 @pytest.fixture(scope="session")
