@@ -8,21 +8,19 @@ TSQLDEV_TRACE names a file to which the endpoint's trace is appended, for `pytho
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import os
 import secrets
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tsqldev.process import served
 
 DRIVERS = ("mssql-python", "pyodbc", "pymssql", "python-tds")
 
@@ -132,36 +130,9 @@ def tsql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TsqlServer
     # Every character that a connection string, a shell or a log could trip over.
     password = secrets.token_urlsafe(12) + "é;'\"{}[]= %@1aA"
     folder = tmp_path_factory.mktemp("tsqldev")
-    with _process(folder, password) as port:
-        yield TsqlServer("127.0.0.1", port, password)
-
-
-@contextlib.contextmanager
-def _process(folder: Path, password: str) -> Iterator[int]:
-    """The endpoint as a process of its own: a client that holds the interpreter's lock while it waits would stop it."""
-    password_file, port_file, log = folder / "password", folder / "port", folder / "log"
-    password_file.touch(mode=0o600)
-    password_file.write_text(password, encoding="utf-8")
-    command = [sys.executable, "-m", "tsqldev", "serve", "--data", str(folder / "data"), "--with-parent"]
-    command += ["--port-file", str(port_file), "--password-file", str(password_file)]
-    command += ["--trace", os.environ.get("TSQLDEV_TRACE") or str(folder / "trace.jsonl")]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
-    try:
-        while not port_file.exists():
-            if process.poll() is not None:
-                raise RuntimeError(f"The endpoint did not start:\n{log.read_text(errors='replace')[-4000:]}")
-            time.sleep(0.02)
-        password_file.unlink()
-        yield int(port_file.read_text())
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    trace = os.environ.get("TSQLDEV_TRACE")
+    with served(folder, password, trace=Path(trace) if trace else None) as endpoint:
+        yield TsqlServer("127.0.0.1", endpoint.port, password)
 
 
 @pytest.fixture
