@@ -113,6 +113,8 @@ class SourceParser(ExpressionParser):
                 raise unsupported("XML nodes()")
             alias, _ = self.alias()
             return t.TableRef((token.value,), alias, self.hints(), pos=token.pos)
+        if self.at("OPENROWSET") and self.peek().value == "(" and self.peek(2).value == "BULK":
+            return self.bulk_file()
         if self.at("OPENROWSET") or self.at("OPENQUERY") or self.at("OPENXML"):
             raise unsupported(token.value)
         parts = self.dotted()
@@ -127,6 +129,26 @@ class SourceParser(ExpressionParser):
         if self.at("TABLESAMPLE"):
             raise unsupported("TABLESAMPLE")
         return t.TableRef(parts, alias, self.hints(), pos=token.pos)
+
+    def bulk_file(self) -> t.BulkFile:
+        pos = self.token.pos
+        self.i += 3
+        if self.token.kind not in ("string", "nstring"):
+            self.fail()
+        path = self.token.value
+        self.i += 1
+        self.need(",")
+        kind = self.token.value
+        if self.token.kind != "word" or kind not in ("SINGLE_BLOB", "SINGLE_CLOB", "SINGLE_NCLOB"):
+            raise unsupported(f"OPENROWSET (BULK ..., {kind})")
+        self.i += 1
+        self.need(")")
+        alias, columns = self.alias()
+        if alias is None:
+            raise SqlError(
+                491, "A correlation name must be specified for the bulk rowset in the from clause.", severity=15
+            )
+        return t.BulkFile(path, kind, alias, columns, pos=pos)
 
     def _old_hints(self) -> bool:
         return self.peek().kind == "word" and self.peek().value in TABLE_HINTS and self.peek(2).value in (")", ",")

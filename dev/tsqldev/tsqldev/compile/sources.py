@@ -14,7 +14,19 @@ from tsqldev.compile.typenames import type_from_name
 from tsqldev.compile.unit import Unit, is_base
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo, ViewInfo
-from tsqldev.types import BIGINT, BIN2_COLLATION, BIT, INT, MAX, SMALLINT, TINYINT, SqlType, nvarchar
+from tsqldev.types import (
+    BIGINT,
+    BIN2_COLLATION,
+    BIT,
+    INT,
+    MAX,
+    SMALLINT,
+    TINYINT,
+    SqlType,
+    nvarchar,
+    varbinary,
+    varchar,
+)
 
 if TYPE_CHECKING:
     from tsqldev.compile.queries import Queries
@@ -93,6 +105,8 @@ class Sources:
             return self._rows(source)
         if isinstance(source, t.TableCall):
             return self._call(source)
+        if isinstance(source, t.BulkFile):
+            return self._bulk_file(source)
         if isinstance(source, t.Join):
             return self._join(source, outer)
         raise unsupported(type(source).__name__)
@@ -245,6 +259,15 @@ class Sources:
         self.bind(Bound(source.alias or source.name, "", "", columns, sql), line)
         lateral = "" if relation.startswith("(") else "LATERAL "
         return lateral + relation
+
+    def _bulk_file(self, source: t.BulkFile) -> str:
+        """The session reads the file, for those who may, when the statement runs."""
+        type = {"SINGLE_BLOB": varbinary(MAX), "SINGLE_CLOB": varchar(MAX), "SINGLE_NCLOB": nvarchar(MAX)}[source.kind]
+        value = self.unit.parameter(f"bulk:{source.kind}:{source.path}", type)
+        alias = self.unit.alias()
+        name = source.columns[0] if source.columns else "BulkColumn"
+        self.bind(Bound(source.alias, "", "", [Column(name, type)], [f"{alias}.c1"]), self.unit.line(source.pos))
+        return f"(SELECT {value} AS c1) AS {alias}"
 
     def _described(self, arguments: list[t.Node], alias: str) -> tuple[str, list[str]]:
         """The session describes the text of a variable or a literal, and gives the rows as JSON."""

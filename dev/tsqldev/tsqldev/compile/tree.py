@@ -234,6 +234,16 @@ class TableCall(Source):
 
 
 @dataclass(slots=True)
+class BulkFile(Source):
+    """OPENROWSET(BULK 'file', SINGLE_BLOB | SINGLE_CLOB | SINGLE_NCLOB): one row of one column."""
+
+    path: str
+    kind: str
+    alias: str
+    columns: list[str]
+
+
+@dataclass(slots=True)
 class Join(Source):
     kind: str  # INNER LEFT RIGHT FULL CROSS, and APPLY ones: CROSS APPLY, OUTER APPLY
     left: Source

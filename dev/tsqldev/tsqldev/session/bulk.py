@@ -57,10 +57,10 @@ class BulkLoad:
             raise unsupported(f"INSERT BULK hint {next(word for word in hints if word not in _HINTS)}")
         self._hints = frozenset(known)
         parts = queries.split_name(self._target)
-        self._table(interp, parts)
+        self.table(interp, parts)
         interp.session.sink.done(None)
 
-    def _table(self, interp: Interpreter, parts: list[str]) -> TableInfo:
+    def table(self, interp: Interpreter, parts: list[str]) -> TableInfo:
         found = interp.local_table(parts) or self._session.catalog.resolve(
             parts, self._session.principal.database, interp.frame.default_schema
         )
@@ -79,8 +79,27 @@ class BulkLoad:
                 4816, "Invalid column type from bcp client for colid 1: the columns differ from the announced ones."
             )
         session.sync()
+        table = self.table(interp, queries.split_name(target))
+        self.load_into(interp, table, target, names, columns, rows)
+
+    def load_into(
+        self,
+        interp: Interpreter,
+        table: TableInfo,
+        target: str,
+        names: list[str],
+        columns: Sequence[Column],
+        rows: Iterator[Sequence[object]],
+        hints: frozenset[str] | None = None,
+        check: Callable[[str], None] = lambda source: None,
+    ) -> None:
+        """Rows of `columns` into the columns `names` of a table, all or none.
+
+        `check` looks at the rows, in a #temp table with the columns c1, c2 ..., before any goes in.
+        """
+        session = self._session
+        self._hints = self._hints if hints is None else hints
         queries.begin_if_implicit(interp)
-        table = self._table(interp, queries.split_name(target))
         positions = self._positions(table, names)
         kept = session.identity_insert
         with session.transactions.statement(compound=True):
@@ -94,6 +113,7 @@ class BulkLoad:
                 loaded = session.backend.copy(
                     f"COPY {info.relation} ({', '.join(info.physical)}) FROM STDIN", copy_blocks(rows, columns)
                 )
+                check(name)
                 if "KEEP_IDENTITY" in self._hints:
                     session.identity_insert = table.object_id
                 count = self._insert(interp, table, target, names, positions, name) if loaded else 0

@@ -402,6 +402,9 @@ class _State:
     def _in_drop(self, word: str, before: Token, after: Token) -> bool:
         return word == "IF" and after.word == "EXISTS"
 
+    def _in_bulk(self, word: str, before: Token, after: Token) -> bool:
+        return word == "INSERT" and before.word == "BULK"
+
     def _in_declare(self, word: str, before: Token, after: Token) -> bool:
         return word == "SELECT" and before.word == "FOR"
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.session import messages, options, presence, queries, scratch, variables
+from tsqldev.session import bulkfile, messages, options, presence, queries, scratch, variables
 from tsqldev.session.frames import Break, Continue, Return
 from tsqldev.session.lexer import NUMBER, PUNCT, STRING, VARIABLE, Token, near, split_commas
 from tsqldev.session.split import Simple
@@ -322,6 +322,7 @@ Handler = Callable[["Interpreter", Simple], None]
 
 HANDLERS: dict[str, Handler] = {
     "BEGIN": begin,
+    "BULK": bulkfile.insert,
     "COMMIT": commit,
     "ROLLBACK": rollback,
     "SAVE": save,

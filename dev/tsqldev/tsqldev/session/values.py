@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.session import dmvs, metaprocs
+from tsqldev.session import bulkfile, dmvs, metaprocs
 from tsqldev.session.applocks import MODE_NAMES
 from tsqldev.session.frames import Scope
 from tsqldev.session.transactions import next_transaction_id
@@ -25,6 +25,9 @@ def of(interp: Interpreter, name: str) -> object:
         if key not in interp.frame.values:
             raise SqlError(137, f'Must declare the scalar variable "{name}".', severity=15, state=2)
         return interp.frame.values[key]
+    if name.startswith("bulk:"):
+        _, kind, path = name.split(":", 2)
+        return bulkfile.single(interp, kind, path)
     if name == "rows:applocks":
         return _applocks(interp)
     if name == "rows:session_context":
