@@ -13,7 +13,9 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,28 @@ def odbc_driver() -> str:
         bundle = Path(plain, "driver")
         bundle.symlink_to(Path(spec.origin).parent / "libs" / "linux" / "debian_ubuntu" / platform.machine())
     return str(next((bundle / "lib").glob("libmsodbcsql-*.so*")))
+
+
+@contextmanager
+def cancelling(cursor: Any, every: float = 0.3) -> Iterator[None]:
+    """Cancel what the body executes on a pyodbc cursor, from another thread; again, should it not have begun yet.
+
+    The body's statement ends while the driver is still inside its cancel. Whoever frees the handles then, by closing
+    the cursor or the connection, takes the process down: so this ends only when the cancel has returned.
+    """
+    ended = threading.Event()
+
+    def cancel() -> None:
+        while not ended.wait(every):
+            cursor.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        canceller.join()
 
 
 @pytest.fixture(scope="session")

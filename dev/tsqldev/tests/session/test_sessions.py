@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyodbc
 import pytds
 import pytest
-from tsqldev.pytest_plugin import TsqlServer
+from tsqldev.pytest_plugin import TsqlServer, cancelling
 
 from .session_client import Client, Connect
 
@@ -243,15 +243,12 @@ def test_a_broken_logon_trigger_locks_everyone_out(
 
 
 def test_a_cancelled_request_ends_and_rolls_back_under_xact_abort(tsql_server: TsqlServer, tsql_database: str) -> None:
-    import threading
-
     connection = tsql_server.connect("pyodbc", database=tsql_database)
     cursor = connection.cursor()
     cursor.execute("CREATE TABLE t (a int)")
     cursor.execute("SET XACT_ABORT ON; BEGIN TRAN; INSERT t VALUES (1)")
-    threading.Timer(0.3, cursor.cancel).start()
     started = time.monotonic()
-    with pytest.raises(pyodbc.Error):
+    with pytest.raises(pyodbc.Error), cancelling(cursor):
         cursor.execute("WAITFOR DELAY '00:00:20'")
     assert time.monotonic() - started < 5
     assert cursor.execute("SELECT @@TRANCOUNT").fetchone()[0] == 0

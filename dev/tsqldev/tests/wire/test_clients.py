@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pytest
-from tsqldev.pytest_plugin import DRIVERS, TsqlServer
+from tsqldev.pytest_plugin import DRIVERS, TsqlServer, cancelling
 
 from .double import TYPED, Double
 from .rawclient import SQL_BATCH, RawClient, batch
@@ -140,15 +141,15 @@ def test_cancel_stops_the_running_statement_and_the_connection_goes_on(
     wire: TsqlServer, engine: Double, driver: str
 ) -> None:
     connection = wire.connect(driver)
-    cursor = connection.cursor()
-    started = time.monotonic()
     if driver == "mssql-python":
         # It has no cancel of a running statement; the driver's own timeout sends the same attention.
         connection.timeout = 1
-        cursor = connection.cursor()
-    else:
-        threading.Timer(0.3, cursor.cancel).start()
-    with pytest.raises(Exception, match=r"(?i)cancel|timeout|HYT00"):
+    cursor = connection.cursor()
+    started = time.monotonic()
+    with (
+        pytest.raises(Exception, match=r"(?i)cancel|timeout|HYT00"),
+        cancelling(cursor) if driver == "pyodbc" else nullcontext(),
+    ):
         cursor.execute("wait")
     assert time.monotonic() - started < 10
     assert "attention" in engine.events
