@@ -13,8 +13,12 @@ trust_server_certificate = false
 user = "dpone_controller"
 password_file = "/run/secrets/controller"   # or password_env = "NAME"
 
-[mssql.roles.outcome_reader]
-same_as = "controller"               # one account for two roles is said, never assumed
+[mssql.roles.closer]                 # issuer (left out by who only settles), outcome_reader, source_reader, installer
+user = "dpone_closer"
+password_env = "DPONE_CLOSER_PASSWORD"
+
+[mssql.roles.source_reader]
+same_as = "outcome_reader"           # one account for two roles is said, never assumed
 
 [clickhouse]
 host = "ch.example"
@@ -80,6 +84,8 @@ class Configuration:
         return GuardServices(
             ledger=self.ledger,
             controller=self.mssql("controller"),
+            issuer=self.mssql("issuer") if "issuer" in self._roles("mssql") else None,
+            closer=self.mssql("closer"),
             outcome_reader=self.mssql("outcome_reader"),
             source_reader=self.mssql("source_reader"),
             work_root=self.release_root / "attempts",
@@ -122,8 +128,7 @@ class Configuration:
 
     def _account(self, engine: str, role: str, seen: tuple[str, ...] = ()) -> tuple[str, Secret]:
         where = f"[{engine}.roles.{role}]"
-        roles = self._section(engine).get("roles")
-        account = roles.get(role) if isinstance(roles, dict) else None
+        account = self._roles(engine).get(role)
         if not isinstance(account, dict):
             raise self._wrong(f"{where} is missing")
         if "same_as" in account:
@@ -131,6 +136,10 @@ class Configuration:
                 raise self._wrong(f"{where} is the same as itself")
             return self._account(engine, self._text(account, "same_as", where), (*seen, role))
         return self._text(account, "user", where), self._password(account, where)
+
+    def _roles(self, engine: str) -> Mapping[str, Any]:
+        roles = self._section(engine).get("roles")
+        return roles if isinstance(roles, dict) else {}
 
     def _password(self, account: Mapping[str, Any], where: str) -> Secret:
         if "password_file" in account:

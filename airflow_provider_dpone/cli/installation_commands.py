@@ -9,6 +9,7 @@ from airflow_provider_dpone.composition import enrolment
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
+from airflow_provider_dpone.ledger import grants
 from airflow_provider_dpone.ledger import install as installation
 
 
@@ -22,6 +23,20 @@ def ledger() -> None:
 def render(context: click.Context) -> None:
     """Print the installation script, in batches that GO separates."""
     click.echo(installation.render(configuration(context).ledger))
+
+
+@ledger.command("render-grants")
+@click.option("--controller", required=True, help="Login that admits and finalizes.")
+@click.option("--issuer", required=True, help="Login that creates the logins of attempts.")
+@click.option("--closer", required=True, help="Login that closes them and observes that they are gone.")
+@click.option(
+    "--protect", "others", multiple=True, help="A login that issuer and closer must not alter; repeat for each."
+)
+@click.pass_context
+def render_grants(context: click.Context, controller: str, issuer: str, closer: str, others: tuple[str, ...]) -> None:
+    """Print what a sysadmin runs once in the control database: the rights of the standing accounts."""
+    logins = grants.StandingLogins(controller=controller, issuer=issuer, closer=closer, others=others)
+    click.echo(grants.script(configuration(context).ledger, logins))
 
 
 @ledger.command()
@@ -93,6 +108,7 @@ def target() -> None:
 @click.option("--writer-role", default="dpone_writer", show_default=True)
 @click.option("--schema", "schemas", multiple=True, required=True, help="A managed schema; repeat for each.")
 @click.option("--controller", required=True, help="Login of the controller; it will own the database.")
+@click.option("--issuer", required=True, help="Login that creates the logins of attempts.")
 @click.option("--outcome-reader", required=True, help="Login that observes outcomes.")
 @click.option("--source-reader", help="Login that reads published schemas.")
 @click.option("--published", multiple=True, help="A schema that the source reader reads; repeat for each.")
@@ -101,6 +117,7 @@ def render_target(
     writer_role: str,
     schemas: tuple[str, ...],
     controller: str,
+    issuer: str,
     outcome_reader: str,
     source_reader: str | None,
     published: tuple[str, ...],
@@ -113,6 +130,7 @@ def render_target(
                 writer_role=writer_role,
                 managed_schemas=schemas,
                 controller=controller,
+                issuer=issuer,
                 outcome_reader=outcome_reader,
                 source_reader=source_reader,
                 published_schemas=published,

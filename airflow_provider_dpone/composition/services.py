@@ -34,7 +34,7 @@ from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.interface import WriterGate
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
-from airflow_provider_dpone.ledger import AttemptStore, ChargeStore, LedgerSettings, LoginGateStore, SnapshotStore
+from airflow_provider_dpone.ledger import AttemptStore, ChargeStore, LedgerSettings, SnapshotStore
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
 from airflow_provider_dpone.routes.mssql_to_clickhouse import MsSqlToClickHousePlan, MsSqlToClickHouseRoute
@@ -43,10 +43,15 @@ from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardServices:
-    """The accounts of the roles. The SQL Server ones name the control database; all are on one instance."""
+    """The accounts of the roles. The SQL Server ones name the control database; all are on one instance.
+
+    Without an issuer everything works but creating a SQL Server login: for an operator who only settles.
+    """
 
     ledger: LedgerSettings
     controller: MsSqlDsn
+    issuer: MsSqlDsn | None
+    closer: MsSqlDsn
     outcome_reader: MsSqlDsn
     source_reader: MsSqlDsn
     work_root: Path
@@ -160,9 +165,13 @@ def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
 
 def gates_for(services: GuardServices) -> Gates:
     """The gates of every configured engine, by connector. No connection is made, except to ask ClickHouse its id."""
+    control = services.controller.database
     gates: dict[str, WriterGate] = {
         "mssql": MsSqlLoginGate(
-            LoginGateStore(services.control, services.ledger), services.control, settings=services.ledger
+            issuer=None if services.issuer is None else _connector(services.issuer, control),
+            closer=_connector(services.closer, control),
+            controller=services.controller.user,
+            settings=services.ledger,
         )
     }
     if services.clickhouse_access is not None and services.clickhouse_observer is not None:
@@ -198,10 +207,13 @@ def guarded_attempt(
         guard_epochs=active.guard_epochs,
     )
     route, gates = route_for(services, active), gates_for(services)
-    clickhouse = gates.get("clickhouse")
-    if isinstance(clickhouse, ClickHouseGate) and any(connector == "clickhouse" for connector, _ in route.principals()):
-        # Before admission: a server that cannot store users would leave an operation that never gets a credential.
-        clickhouse.require_ready()
+    # Before admission: an operation whose credential cannot be made would only have to be settled again.
+    for connector, _ in route.principals():
+        gate = gates.get(connector)
+        if isinstance(gate, ClickHouseGate):
+            gate.require_ready()
+        elif isinstance(gate, MsSqlLoginGate):
+            gate.require_issuer()
     return GuardedAttempt(
         attempt,
         coordinates,

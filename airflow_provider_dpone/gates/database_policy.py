@@ -36,9 +36,15 @@ def require_same_incarnation(cursor: Cursor, database: EnrolledDatabase) -> None
         raise _refused("identity", [database.name], "it was dropped, restored or replaced since its enrollment.")
 
 
-def require_policy(cursor: Cursor, settings: LedgerSettings, control_database: str, database: EnrolledDatabase) -> None:
-    """Refuse to issue into a database that is no longer dedicated. Asks inside the caller's transaction."""
-    _require_none(read_all(cursor, _SQL.text("server_violations"), database.name))
+def require_policy(
+    cursor: Cursor, settings: LedgerSettings, control_database: str, database: EnrolledDatabase, *, owner: str
+) -> None:
+    """Refuse to issue into a database that is no longer dedicated, or that the login ``owner`` does not own.
+
+    Asked inside the issuer's transaction: the session's own login is the one standing account besides the owner that
+    may hold rights there, and only those that issuing needs.
+    """
+    _require_none(read_all(cursor, _SQL.text("server_violations"), database.name, owner))
     inside = _SQL.text(
         "violations",
         database=quote_mssql(database.name),

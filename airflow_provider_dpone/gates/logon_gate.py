@@ -68,7 +68,7 @@ def verify(connection: Connection, settings: LedgerSettings, control_database: s
             "logon_gate_missing",
             happened=f"the LOGON trigger {TRIGGER} is not installed, or this account cannot see it.",
             not_done="no login was created.",
-            check="`dponectl gate render`, and VIEW ANY DEFINITION of the issuer.",
+            check="`dponectl gate render`, and VIEW ANY DEFINITION of the role issuer in docs/roles.md.",
         )
     ((definition, trigger_disabled, runs_as, reader_disabled, event),) = rows if len(rows) == 1 else (rows[0],)
     wrong = [

@@ -17,12 +17,16 @@ _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_database.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetDatabase:
-    """A target and the logins that work on it. `published_schemas` are those that the source reader may read."""
+    """A target and the logins that work on it. `published_schemas` are those that the source reader may read.
+
+    An issuer that is the controller owns the database and needs no user of its own.
+    """
 
     database: str
     writer_role: str
     managed_schemas: Sequence[str]
     controller: str
+    issuer: str
     outcome_reader: str
     source_reader: str | None = None
     published_schemas: Sequence[str] = ()
@@ -40,6 +44,8 @@ def provision_script(target: TargetDatabase) -> str:
     parts += [
         _SQL.text("read_schema", schema=quote_in_script(schema), login=reader) for schema in target.managed_schemas
     ]
+    if target.issuer != target.controller:
+        parts += [_SQL.text("issuer", login=quote_in_script(target.issuer), role=role)]
     if target.source_reader is not None:
         login = quote_in_script(target.source_reader)
         parts += [_SQL.text("source_reader", login=login)]

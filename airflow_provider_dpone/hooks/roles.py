@@ -28,6 +28,8 @@ class GuardRoles:
     """
 
     controller: str = "dpone_controller"
+    issuer: str = "dpone_issuer"
+    closer: str = "dpone_closer"
     outcome_reader: str = "dpone_outcome_reader"
     source_reader: str = "dpone_source_reader"
     clickhouse_access: str = "dpone_clickhouse_admin"
@@ -62,8 +64,8 @@ class GuardRoles:
     def services(self) -> GuardServices:
         """Read the connections and say where the engines are. Reads secrets: call it in a running task only.
 
-        The ClickHouse and PostgreSQL roles are left out when their connections do not exist; a workload that needs them
-        is refused by name.
+        The issuer and the ClickHouse and PostgreSQL roles are left out when their connections do not exist; a workload
+        that needs them is refused by name.
         """
         from airflow_provider_dpone.composition.services import GuardServices
         from airflow_provider_dpone.hooks.clickhouse import DponeClickHouseHook
@@ -75,6 +77,8 @@ class GuardRoles:
         return GuardServices(
             ledger=ledger.settings(),
             controller=ledger.dsn(),
+            issuer=_if_exists(DponeMsSqlHook(self.issuer)),
+            closer=DponeMsSqlHook(self.closer).dsn(),
             outcome_reader=DponeMsSqlHook(self.outcome_reader).dsn(),
             source_reader=DponeMsSqlHook(self.source_reader).dsn(),
             work_root=work_root(),

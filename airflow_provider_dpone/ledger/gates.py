@@ -29,10 +29,13 @@ _ORDER = ("JOURNALED", "READY", "CLOSING", "CLOSED")
 
 
 class LoginGateStore:
-    """The one gate of an attempt's SQL Server login."""
+    """The one gate of an attempt's SQL Server login.
 
-    def __init__(self, connect: Connect, settings: LedgerSettings) -> None:
-        self._ledger = ControlLedger(connect, settings)
+    ``role`` is the role of the connections: the issuer moves a gate to READY, the closer closes it (docs/roles.md).
+    """
+
+    def __init__(self, connect: Connect, settings: LedgerSettings, *, role: str) -> None:
+        self._ledger = ControlLedger(connect, settings, role=role)
 
     def read(self, attempt: Attempt | str) -> LoginGate | None:
         """The gate as journaled; None for an attempt without a SQL Server principal."""

@@ -16,7 +16,6 @@ from airflow_provider_dpone.contracts.errors import (
     LedgerTampered,
 )
 from airflow_provider_dpone.drivers import Connect, Connection, drain
-from airflow_provider_dpone.drivers.quoting import quote_in_script
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
 from airflow_provider_dpone.ledger.owners import read_activations
@@ -83,17 +82,6 @@ def apply(connect: Connect, settings: LedgerSettings) -> None:
     finally:
         connection.close()
     ControlLedger(connect, settings).read(lambda transaction: transaction.run())
-
-
-def controller_grants(settings: LedgerSettings, user: str) -> str:
-    """GO-separated batches that give a login, which has a user of the same name here, what a controller needs.
-
-    Run them in the control database; the last one goes to master for its one server grant and stays there.
-    """
-    sql = LedgerSql(settings)
-    quoted = quote_in_script(user)
-    batches = [sql.text(name, user=quoted) for name in ("grant_control", "grant_extension", "grant_server")]
-    return "".join(f"{batch}\nGO\n" for batch in batches)
 
 
 def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:

@@ -16,7 +16,18 @@ from airflow_provider_dpone.ledger.settings import LedgerSettings
 
 #: Files that hold statements, in the order in which a name is looked up. The three install files hold the definition.
 INSTALL_FILES = ("install_common", "install_gate", "install_extension")
-FILES = (*INSTALL_FILES, "installation", "transaction", "history", "owners", "operations", "proofs", "gates", "records")
+FILES = (
+    *INSTALL_FILES,
+    "installation",
+    "grants",
+    "transaction",
+    "history",
+    "owners",
+    "operations",
+    "proofs",
+    "gates",
+    "records",
+)
 
 #: Blocks of transaction.sql and operations.sql that are parts of other statements.
 _FRAGMENTS = {

@@ -15,8 +15,15 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
 
-from airflow_provider_dpone.contracts.errors import ControlUnavailable, GuardError, LedgerTampered, OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GuardError,
+    LedgerTampered,
+    OutcomeUnknown,
+)
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain
+from airflow_provider_dpone.drivers.mssql_rights import right_missing
 from airflow_provider_dpone.ledger import audit
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
@@ -76,10 +83,11 @@ class ControlTransaction:
 
 
 class ControlLedger:
-    """Connections and the two kinds of transaction. The stores are built on it."""
+    """Connections and the two kinds of transaction. The stores are built on it. ``role`` is for errors."""
 
-    def __init__(self, connect: Connect, settings: LedgerSettings) -> None:
+    def __init__(self, connect: Connect, settings: LedgerSettings, *, role: str = "controller") -> None:
         self._connect = connect
+        self._role = role
         self.settings = settings
         self.sql = LedgerSql(settings)
 
@@ -104,7 +112,7 @@ class ControlLedger:
                 answer = work(transaction)
             except driver_errors() as err:
                 # The commit was not sent, so the server rolls back whatever was.
-                raise _nothing_committed(step, err) from err
+                raise self._nothing_committed(step, err) from err
             if answer is not None:
                 return answer
             lost = self._commit(step, connection)
@@ -119,6 +127,8 @@ class ControlLedger:
             transaction = self._begin(connection, "begin_snapshot")
             return query(transaction)
         except driver_errors() as err:
+            if missing := right_missing(self._role, "reading the ledger", err):
+                raise missing from err
             raise ControlUnavailable("control_read", happened=f"the ledger could not be read: {_cause(err)}") from err
         finally:
             _close(connection)
@@ -130,7 +140,7 @@ class ControlLedger:
             try:
                 transaction = self._begin(connection, "begin_exclusive")
             except driver_errors() as err:
-                raise _nothing_committed(step, err) from err
+                raise self._nothing_committed(step, err) from err
             yield connection, transaction
         finally:
             # Closing ends a transaction that was not committed, and with it the lock.
@@ -171,11 +181,26 @@ class ControlLedger:
         except driver_errors() as err:
             # Whether the server committed is decided by reading, never by the kind of error.
             if REFUSAL_MARK in str(err):
-                raise _nothing_committed(step, err) from err
+                raise self._nothing_committed(step, err) from err
             return err
         if results != [[(0,)]]:
             raise OutcomeUnknown("control_commit", happened=f"{step}: the commit answered {results}.")
         return None
+
+    def _nothing_committed(self, step: str, err: Exception) -> GuardError:
+        """The right word for an error before the commit: a refusal of the ledger, a missing right, or no server."""
+        text = str(err)
+        if REFUSAL_MARK in text:
+            rule = text.split(REFUSAL_MARK, 1)[1].split()[0].strip(".;'\"")
+            return LedgerTampered(
+                f"refused_{rule}",
+                happened=f"{step}: the ledger's own rule {rule!r} refused a write that the rows read before allowed.",
+            )
+        return right_missing(self._role, step, err) or ControlUnavailable(
+            "control_operation",
+            happened=f"{step}: the control operation failed before its commit: {_cause(err)}",
+            not_done="nothing was committed; the server rolled the transaction back.",
+        )
 
     def _read_back(
         self, step: str, readback: Callable[[ControlTransaction], T | None], unknown: type[OutcomeUnknown]
@@ -224,11 +249,12 @@ class ControlLedger:
         for wait in _READBACK_WAITS:
             try:
                 return query()
-            except ControlUnavailable:
+            except (ControlUnavailable, ConfigurationError):
+                # The commit was sent: whatever keeps the ledger from being read now, the change may be there.
                 time.sleep(wait)
         try:
             return query()
-        except ControlUnavailable as err:
+        except (ControlUnavailable, ConfigurationError) as err:
             raise unknown(
                 "control_operation_unknown",
                 happened=f"{step}: the commit was sent, and the ledger could not be read since: {err.happened}",
@@ -254,22 +280,6 @@ def driver_errors() -> tuple[type[Exception], ...]:
     import mssql_python
 
     return (mssql_python.Error, RuntimeError, OSError)
-
-
-def _nothing_committed(step: str, err: Exception) -> GuardError:
-    """The right word for an error before the commit: a refusal of the ledger itself, or an unavailable server."""
-    text = str(err)
-    if REFUSAL_MARK in text:
-        rule = text.split(REFUSAL_MARK, 1)[1].split()[0].strip(".;'\"")
-        return LedgerTampered(
-            f"refused_{rule}",
-            happened=f"{step}: the ledger's own rule {rule!r} refused a write that the rows read before allowed.",
-        )
-    return ControlUnavailable(
-        "control_operation",
-        happened=f"{step}: the control operation failed before its commit: {_cause(err)}",
-        not_done="nothing was committed; the server rolled the transaction back.",
-    )
 
 
 def _cause(err: Exception) -> str:

@@ -27,6 +27,7 @@ from airflow_provider_dpone.ledger import (
     LedgerSettings,
     LoginGateStore,
     enroll,
+    grants,
     install,
 )
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
@@ -35,6 +36,8 @@ from tests.support.ledger_records import SERVICE
 
 ROLE = "dpone_writer"
 SCHEMA = "raw"
+#: The standing accounts of the deployment (docs/roles.md), each a login of its own.
+ACCOUNTS = ("controller", "issuer", "closer", "observer")
 _NUMBERS = itertools.count(1)
 
 
@@ -86,6 +89,8 @@ class LiveGate:
 
     dba: MsSqlDsn
     controller: MsSqlDsn
+    issuer: MsSqlDsn
+    closer: MsSqlDsn
     observer: MsSqlDsn
     target: str
     settings: LedgerSettings
@@ -97,11 +102,17 @@ class LiveGate:
 
     @property
     def gates(self) -> LoginGateStore:
-        return LoginGateStore(self.control, self.settings)
+        """To look at gates: the controller may not move one."""
+        return LoginGateStore(self.control, self.settings, role="controller")
 
     @property
     def gate(self) -> MsSqlLoginGate:
-        return MsSqlLoginGate(self.gates, self.control, settings=self.settings)
+        return MsSqlLoginGate(
+            issuer=lambda: connect(self.issuer),
+            closer=lambda: connect(self.closer),
+            controller=self.controller.user,
+            settings=self.settings,
+        )
 
     def control(self) -> Connection:
         return connect(self.controller)
@@ -155,6 +166,44 @@ class LiveGate:
         sql = "SELECT COUNT(*) FROM [raw].[effects] WHERE [operation_key] = ?;"
         return int(self.as_dba(sql, operation.attempt_sha256, database=self.target)[0][0])
 
+    @property
+    def sees_sessions_by(self) -> str:
+        """What the right to see other sessions is called on this server: 2022 has a narrower name."""
+        [(major,)] = self.as_dba("SELECT CONVERT(int, SERVERPROPERTY('ProductMajorVersion'));")
+        return "VIEW SERVER PERFORMANCE STATE" if major >= 16 else "VIEW SERVER STATE"
+
+    def to_document(self) -> dict[str, Any]:
+        """For another process that works as these accounts, on its standard input."""
+        accounts = {role: getattr(self, role) for role in ACCOUNTS}
+        return {
+            "host": self.controller.host,
+            "port": self.controller.port,
+            "target": self.target,
+            "activation_id": self.activation.activation_id,
+            "accounts": {role: [dsn.user, dsn.password.reveal(), dsn.database] for role, dsn in accounts.items()},
+        }
+
+    @classmethod
+    def from_document(cls, given: dict[str, Any]) -> LiveGate:
+        """The deployment as a worker process sees it: nothing of the test's process but its addresses, and no DBA."""
+        accounts = {
+            role: MsSqlDsn(
+                host=given["host"],
+                port=given["port"],
+                database=database,
+                user=user,
+                password=Secret(password),
+                trust_server_certificate=True,
+            )
+            for role, (user, password, database) in given["accounts"].items()
+        }
+        settings = LedgerSettings(service_id=SERVICE)
+        activation = ActivationStore(lambda: connect(accounts["controller"]), settings).read(given["activation_id"])
+        assert activation is not None
+        return cls(
+            dba=accounts["controller"], target=given["target"], settings=settings, activation=activation, **accounts
+        )
+
     def settle_everything(self) -> None:
         """Leave nothing that would stand in the way of the next test."""
         for operation in self.attempts.unresolved():
@@ -176,21 +225,21 @@ def provision(dba: MsSqlDsn) -> LiveGate:
     suffix = secrets.token_hex(4)
     control, target = f"control_{suffix}", f"target_{suffix}"
     settings = LedgerSettings(service_id=SERVICE)
-    accounts = {role: (f"{role}_{suffix}", Secret.generate()) for role in ("controller", "observer")}
+    accounts = {role: (f"{role}_{suffix}", Secret.generate()) for role in ACCOUNTS}
+    logins = {role: name for role, (name, _) in accounts.items()}
     with autocommit(dba) as connection:
         for database in (control, target):
             drain(connection, f"CREATE DATABASE {quote_mssql(database)} COLLATE SQL_Latin1_General_CP1_CI_AS;")
         for name, secret in accounts.values():
             login = quote_mssql(name)
             drain(connection, f"CREATE LOGIN {login} WITH PASSWORD = {hashed_password(secret)} HASHED;")
-        controller = quote_mssql(accounts["controller"][0])
-        for right in ("ALTER ANY LOGIN", "ALTER ANY CONNECTION", "VIEW SERVER STATE", "VIEW ANY DEFINITION"):
-            drain(connection, f"GRANT {right} TO {controller};")
     at_control, at_target = replace(dba, database=control), replace(dba, database=target)
     install.apply(lambda: connect(at_control), settings)
+    standing = grants.StandingLogins(
+        controller=logins["controller"], issuer=logins["issuer"], closer=logins["closer"], others=[logins["observer"]]
+    )
     with autocommit(at_control) as connection:
-        drain(connection, f"CREATE USER {controller} FOR LOGIN {controller};")
-        for batch in go_batches(install.controller_grants(settings, accounts["controller"][0])):
+        for batch in go_batches(grants.script(settings, standing)):
             drain(connection, batch)
     with autocommit(at_control) as connection:
         logon_gate.apply(connection, settings, control)
@@ -199,8 +248,9 @@ def provision(dba: MsSqlDsn) -> LiveGate:
             database=target,
             writer_role=ROLE,
             managed_schemas=(SCHEMA,),
-            controller=accounts["controller"][0],
-            outcome_reader=accounts["observer"][0],
+            controller=logins["controller"],
+            issuer=logins["issuer"],
+            outcome_reader=logins["observer"],
         )
     )
     with autocommit(at_target) as connection:
@@ -219,7 +269,7 @@ def provision(dba: MsSqlDsn) -> LiveGate:
         role: MsSqlDsn(
             host=dba.host,
             port=dba.port,
-            database=control if role == "controller" else target,
+            database=target if role == "observer" else control,
             user=name,
             password=secret,
             trust_server_certificate=True,
@@ -231,8 +281,7 @@ def provision(dba: MsSqlDsn) -> LiveGate:
     store.prepare(request)
     return LiveGate(
         dba=at_control,
-        controller=accounts_dsn["controller"],
-        observer=accounts_dsn["observer"],
+        **accounts_dsn,
         target=target,
         settings=settings,
         activation=store.activate(request),

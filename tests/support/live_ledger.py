@@ -63,7 +63,7 @@ class LiveLedger:
 
     @property
     def gates(self) -> LoginGateStore:
-        return LoginGateStore(self.connect, self.settings)
+        return LoginGateStore(self.connect, self.settings, role="closer")
 
     @property
     def snapshots(self) -> SnapshotStore:

@@ -16,13 +16,10 @@ from psycopg import sql
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.drivers import Secret, drain, quote_mssql
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
-from airflow_provider_dpone.ledger import ActivationStore, LedgerSettings
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
-from tests.support.ledger_records import SERVICE
 from tests.support.live_gate import SCHEMA, LiveGate, autocommit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,15 +87,7 @@ def start_worker(
     `secret` is used for the attempt's login instead of a random one, so that a test can look for it.
     """
     given = {
-        "host": live.controller.host,
-        "port": live.controller.port,
-        "control": live.controller.database,
-        "target": live.target,
-        "user": live.controller.user,
-        "password": live.controller.password.reveal(),
-        "observer": live.observer.user,
-        "observer_password": live.observer.password.reveal(),
-        "activation_id": live.activation.activation_id,
+        **live.to_document(),
         "run_id": run_id,
         "stop_at": stop_at,
         "secret": secret,
@@ -165,35 +154,6 @@ def dbt_plan(live: LiveGate, project: Path, work_root: Path, models: Mapping[str
 
 def dbt_document(project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {"kind": "dbt", "project": str(project), "work_root": str(work_root), "models": models}
-
-
-def live_from(given: dict[str, Any]) -> LiveGate:
-    """The deployment as the worker process sees it: nothing of the test's process but its addresses."""
-    controller = MsSqlDsn(
-        host=given["host"],
-        port=given["port"],
-        database=given["control"],
-        user=given["user"],
-        password=Secret(given["password"]),
-        trust_server_certificate=True,
-    )
-    observer = replace(
-        controller,
-        database=given["target"],
-        user=given["observer"],
-        password=Secret(given["observer_password"]),
-    )
-    settings = LedgerSettings(service_id=SERVICE)
-    activation = ActivationStore(lambda: connect(controller), settings).read(given["activation_id"])
-    assert activation is not None
-    return LiveGate(
-        dba=controller,
-        controller=controller,
-        observer=observer,
-        target=given["target"],
-        settings=settings,
-        activation=activation,
-    )
 
 
 def route_from(live: LiveGate, document: dict[str, Any]) -> Route:

@@ -21,6 +21,10 @@ class LosingTheCommit:
     def __call__(self) -> Connection:
         return _LossyConnection(self._connect(), self)
 
+    def over(self, connect: Connect) -> Connect:
+        """The connections of another account through the same proxy, which share this fate."""
+        return lambda: _LossyConnection(connect(), self)
+
     def commit_is_sent(self) -> None:
         if self._loss is not None:
             self._proxy.lose(self._loss)

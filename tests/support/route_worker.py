@@ -15,7 +15,8 @@ from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.routes.dbt import DbtRoute
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlRoute, SourceRows
-from tests.support.live_routes import live_from, route_from
+from tests.support.live_gate import LiveGate
+from tests.support.live_routes import route_from
 
 #: Step -> what is called there, and whether the process stops before or after that call.
 STEPS: dict[str, tuple[Any, str, str]] = {
@@ -50,7 +51,7 @@ def stop_at(step: str) -> None:
 
 def main() -> None:
     given = json.loads(sys.stdin.readline())
-    live = live_from(given)
+    live = LiveGate.from_document(given)
     if given["secret"]:
         Secret.generate = classmethod(lambda cls: cls(given["secret"]))  # type: ignore[method-assign]  # a known one
     if given["stop_at"]:

@@ -6,8 +6,9 @@ INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id
 WHERE d.[name] = ?;
 
 -- name: server_violations
--- What the server shows of the database without entering it: an owner that is not the controller may not even do that.
+-- What the server shows of the database without entering it: its settings, and whether the controller owns it.
 DECLARE @database nvarchar(128) = ?;
+DECLARE @owner nvarchar(128) = ?;
 SELECT 'state' AS [reason], d.[name] AS [named] FROM sys.databases AS d WHERE d.[name] = @database AND d.[state] <> 0
 UNION ALL
 SELECT 'containment', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[containment] <> 0
@@ -19,7 +20,7 @@ UNION ALL
 SELECT 'server_chaining', c.[name] FROM sys.configurations AS c
 WHERE c.[name] = N'cross db ownership chaining' AND CONVERT(int, c.[value_in_use]) <> 0
 UNION ALL
-SELECT 'owner', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[owner_sid] <> SUSER_SID();
+SELECT 'owner', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[owner_sid] <> COALESCE(SUSER_SID(@owner), 0x);
 
 -- name: violations
 -- Every way in which the inside of a target database is not as it was provisioned. One row: reason and what it names.
@@ -90,9 +91,15 @@ UNION ALL
 SELECT 'other_writer', u.[name]
 FROM {{database}}.sys.database_permissions AS p
 INNER JOIN {{database}}.sys.database_principals AS u ON u.[principal_id] = p.[grantee_principal_id]
+LEFT JOIN {{database}}.sys.objects AS o ON p.[class] = 1 AND o.[object_id] = p.[major_id]
+LEFT JOIN {{database}}.sys.schemas AS s ON s.[schema_id] = o.[schema_id]
 WHERE p.[state] IN ('G', 'W') AND p.[grantee_principal_id] NOT IN (0, 1, 2) AND p.[grantee_principal_id] <> COALESCE(@role_id, -1)
     AND u.[is_fixed_role] = 0
     AND p.[permission_name] NOT IN ('CONNECT', 'SELECT', 'VIEW DEFINITION', 'VIEW DATABASE STATE', 'REFERENCES')
+    AND NOT (u.[sid] = SUSER_SID() AND p.[state] = 'G'
+        AND ((p.[class] = 0 AND p.[permission_name] = 'ALTER ANY USER')
+            OR (p.[class] = 4 AND p.[major_id] = @role_id AND p.[permission_name] = 'ALTER')
+            OR (p.[class] = 1 AND s.[name] = N'dpone_fence' AND o.[name] = N'advance' AND p.[permission_name] = 'EXECUTE')))
 UNION ALL
 SELECT 'control_user', u.[name]
 FROM {{control_database}}.sys.database_principals AS u

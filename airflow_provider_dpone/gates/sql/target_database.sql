@@ -21,6 +21,17 @@ GO
 GRANT SELECT ON OBJECT::[dpone_fence].[markers] TO {{login}};
 GO
 
+-- name: issuer
+-- The account that creates an attempt's user, makes it a member of the writer role and hands it the fence.
+CREATE USER {{login}} FOR LOGIN {{login}};
+GO
+GRANT ALTER ANY USER TO {{login}};
+GO
+GRANT ALTER ON ROLE::{{role}} TO {{login}};
+GO
+GRANT EXECUTE ON OBJECT::[dpone_fence].[advance] TO {{login}};
+GO
+
 -- name: source_reader
 -- The account that reads tables to publish them.
 CREATE USER {{login}} FOR LOGIN {{login}};

@@ -69,16 +69,3 @@ INSERT INTO {{control}}.[composition_mssql_managed_schemas] ([guard_id], [schema
 SELECT p.[operation_key] FROM {{control}}.[composition_operations] AS p WHERE p.[operation_family] = 'execution' ORDER BY p.[operation_key];
 SELECT od.[claim_document] FROM {{control}}.[composition_owner_domains] AS od;
 SELECT COUNT(*) FROM {{control}}.[composition_domains] AS d;
-
--- name: grant_control
--- What a controller needs in the control schema: to read and to move rows forward, never to delete or to define.
-GRANT SELECT, INSERT, UPDATE, VIEW DEFINITION ON SCHEMA::{{control}} TO {{user}};
-
--- name: grant_extension
--- What a controller needs in the extension schema, which is append-only.
-GRANT SELECT, INSERT, VIEW DEFINITION ON SCHEMA::{{extension}} TO {{user}};
-
--- name: grant_server
--- What a controller needs to see which database the ledger is in. Server grants are given in master.
-USE [master];
-GRANT VIEW ANY DEFINITION TO {{user}};

@@ -27,7 +27,7 @@ from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
-from airflow_provider_dpone.ledger import LedgerSettings, install
+from airflow_provider_dpone.ledger import LedgerSettings, grants, install
 from dpone_demo import loading
 from dpone_demo.installation import Installation
 
@@ -39,6 +39,8 @@ WRITER_ROLE = "dpone_writer"
 MANAGED_SCHEMAS = ("raw", "staging", "marts", "snapshots")
 
 CONTROLLER = "dpone_controller"
+ISSUER = "dpone_issuer"
+CLOSER = "dpone_closer"
 OUTCOME_READER = "dpone_outcome_reader"
 SOURCE_READER = "dpone_source_reader"
 POSTGRES_READER = "dpone_source"
@@ -98,7 +100,7 @@ def _note(stack: Installation, setup: str) -> None:
 
 
 def guard_services(stack: Installation, release_root: Path) -> GuardServices:
-    """The roles of the demo: one controller account also issues and closes, as docs/roles.md says."""
+    """The roles of the demo, each an account of its own (docs/roles.md)."""
     server, clickhouse, postgres = stack.addresses.sqlserver, stack.addresses.clickhouse, stack.addresses.postgres
     assert server is not None and clickhouse is not None and postgres is not None
 
@@ -118,6 +120,8 @@ def guard_services(stack: Installation, release_root: Path) -> GuardServices:
     return GuardServices(
         ledger=LedgerSettings(service_id=service_id(stack)),
         controller=account(CONTROLLER),
+        issuer=account(ISSUER),
+        closer=account(CLOSER),
         outcome_reader=account(OUTCOME_READER),
         source_reader=account(SOURCE_READER),
         work_root=release_root / "attempts",
@@ -171,8 +175,11 @@ def airflow_connections(stack: Installation) -> Mapping[str, Mapping[str, object
         }
 
     source = services.require_postgres()
+    assert services.issuer is not None
     return {
         "dpone_controller": mssql(services.controller),
+        "dpone_issuer": mssql(services.issuer),
+        "dpone_closer": mssql(services.closer),
         "dpone_outcome_reader": mssql(services.outcome_reader),
         "dpone_source_reader": mssql(services.source_reader),
         "dpone_clickhouse_admin": clickhouse(services.clickhouse_access),
@@ -223,15 +230,16 @@ def _sql_server(stack: Installation, services: GuardServices) -> None:
     with _as_dba(stack, autocommit=True) as connection:
         for database in (CONTROL, WAREHOUSE):
             drain(connection, _SQL.text("database", database=quote_mssql(database)))
-        for dsn in (services.controller, services.outcome_reader, services.source_reader):
-            login = quote_mssql(dsn.user)
-            drain(connection, _SQL.text("login", login=login, password=hashed_password(dsn.password)))
-        drain(connection, _SQL.text("controller_rights", login=quote_mssql(CONTROLLER)))
+        for login in (CONTROLLER, ISSUER, CLOSER, OUTCOME_READER, SOURCE_READER):
+            password = hashed_password(Secret(stack.state.secret(login)))
+            drain(connection, _SQL.text("login", login=quote_mssql(login), password=password))
+    logins = grants.StandingLogins(
+        controller=CONTROLLER, issuer=ISSUER, closer=CLOSER, others=(OUTCOME_READER, SOURCE_READER)
+    )
     dba = _dba_dsn(stack, CONTROL)
     install.apply(lambda: connect_mssql(dba), services.ledger)
     with _as_dba(stack, CONTROL, autocommit=True) as connection:
-        drain(connection, _SQL.text("user", login=quote_mssql(CONTROLLER)))
-        _run_script(connection, install.controller_grants(services.ledger, CONTROLLER))
+        _run_script(connection, grants.script(services.ledger, logins))
     with _as_dba(stack, CONTROL, autocommit=True) as connection:
         logon_gate.apply(connection, services.ledger, CONTROL)
     target = TargetDatabase(
@@ -239,6 +247,7 @@ def _sql_server(stack: Installation, services: GuardServices) -> None:
         writer_role=WRITER_ROLE,
         managed_schemas=MANAGED_SCHEMAS,
         controller=CONTROLLER,
+        issuer=ISSUER,
         outcome_reader=OUTCOME_READER,
         source_reader=SOURCE_READER,
         published_schemas=("marts",),

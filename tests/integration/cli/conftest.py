@@ -69,7 +69,13 @@ def dponectl(
 ) -> Dponectl:
     folder = tmp_path_factory.getbasetemp() / "dponectl é x"
     folder.mkdir(exist_ok=True)
-    accounts = {"installer": live.dba, "controller": live.controller, "outcome_reader": live.observer}
+    accounts = {
+        "installer": live.dba,
+        "controller": live.controller,
+        "issuer": live.issuer,
+        "closer": live.closer,
+        "outcome_reader": live.observer,
+    }
     lines = [f'service_id = "{live.settings.service_id}"', f'release_root = "{folder / "root"}"', "[mssql]"]
     lines += [f'host = "{live.controller.host}"', f"port = {live.controller.port}", "trust_server_certificate = true"]
     lines += [f'control_database = "{live.controller.database}"']

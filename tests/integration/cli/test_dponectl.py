@@ -144,12 +144,12 @@ def grant(live: LiveGate, statement: str, database: str | None = None) -> None:
 @pytest.mark.parametrize(
     ("take", "give", "where", "reason"),
     [
-        ("REVOKE VIEW SERVER STATE FROM {controller}", "GRANT VIEW SERVER STATE TO {controller}", None, "visibility"),
+        ("REVOKE {sight} FROM {closer}", "GRANT {sight} TO {closer}", None, "visibility"),
         (
-            "REVOKE ALTER ANY LOGIN FROM {controller}",
-            "GRANT ALTER ANY LOGIN TO {controller}",
+            "REVOKE ALTER ANY LOGIN FROM {closer}",
+            "GRANT ALTER ANY LOGIN TO {closer}",
             None,
-            "control_operation",
+            "role_right_missing",
         ),
         (
             "DENY SELECT ON OBJECT::[dpone_fence].[markers] TO {observer}",
@@ -162,7 +162,8 @@ def grant(live: LiveGate, statement: str, database: str | None = None) -> None:
 def test_a_right_that_is_missing_at_the_end_is_one_error_and_nothing_is_concluded(
     dponectl: Dponectl, live: LiveGate, active: str, take: str, give: str, where: str | None, reason: str
 ) -> None:
-    names = {"controller": quote_mssql(live.controller.user), "observer": quote_mssql(live.observer.user)}
+    names = {"closer": quote_mssql(live.closer.user), "observer": quote_mssql(live.observer.user)}
+    names["sight"] = live.sees_sessions_by
     database = live.target if where else "master"
     key = admitted(dponectl, live.run_id()).attempt_sha256
     grant(live, take.format(**names), database)

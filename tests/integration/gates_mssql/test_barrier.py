@@ -13,8 +13,6 @@ from airflow_provider_dpone.drivers.mssql import connect
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
-from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
-from airflow_provider_dpone.ledger import LoginGateStore
 from tests.support.live_gate import LiveGate, autocommit
 
 
@@ -128,19 +126,17 @@ def test_an_observer_that_cannot_see_proves_nothing(live: LiveGate) -> None:
     operation = live.attempt(live.run_id()).admit()
     principal = operation.principals[0]
     live.gate.close(operation, principal)
-    controller = live.controller.user
-    live.as_dba(f"REVOKE VIEW SERVER STATE FROM [{controller}];", database="master")
+    right = live.sees_sessions_by
+    live.as_dba(f"REVOKE {right} FROM [{live.closer.user}];", database="master")
     try:
         with pytest.raises(ConfigurationError, match="observer_visibility"):
             live.gate.prove_quiescent(operation, principal)
     finally:
-        live.as_dba(f"GRANT VIEW SERVER STATE TO [{controller}];", database="master")
-    assert MsSqlLoginGate(
-        LoginGateStore(live.control, live.settings), live.control, settings=live.settings
-    ).prove_quiescent(operation, principal)
+        live.as_dba(f"GRANT {right} TO [{live.closer.user}];", database="master")
+    assert live.gate.prove_quiescent(operation, principal)
 
 
 def test_the_installed_trigger_is_the_rendered_one(live: LiveGate) -> None:
-    with autocommit(live.controller) as connection:
+    with autocommit(live.issuer) as connection:
         logon_gate.verify(connection, live.settings, live.controller.database)
         drain(connection, "SELECT 1;")

@@ -129,16 +129,6 @@ def test_a_living_worker_that_is_overtaken_loses_its_transaction(live: LiveGate)
 
 def start_worker(live: LiveGate, run_id: str) -> subprocess.Popen[str]:
     """A process that admits, issues, logs in, writes one row and then waits inside its transaction."""
-    configuration = {
-        "host": live.controller.host,
-        "port": live.controller.port,
-        "control": live.controller.database,
-        "target": live.target,
-        "user": live.controller.user,
-        "password": live.controller.password.reveal(),
-        "activation_id": live.activation.activation_id,
-        "run_id": run_id,
-    }
     worker = subprocess.Popen(
         [sys.executable, "-m", "tests.support.gate_worker"],
         cwd=ROOT,
@@ -147,7 +137,7 @@ def start_worker(live: LiveGate, run_id: str) -> subprocess.Popen[str]:
         text=True,
     )
     assert worker.stdin is not None
-    worker.stdin.write(json.dumps(configuration) + "\n")
+    worker.stdin.write(json.dumps({**live.to_document(), "run_id": run_id}) + "\n")
     worker.stdin.flush()
     return worker
 

@@ -10,9 +10,9 @@ import pytest
 from airflow_provider_dpone.attempts import GuardedAttempt
 from airflow_provider_dpone.contracts.errors import AttemptFailed, ControlUnavailable
 from airflow_provider_dpone.drivers import Connect
-from airflow_provider_dpone.drivers.mssql import connect
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
-from airflow_provider_dpone.ledger import AttemptStore, LoginGateStore
+from airflow_provider_dpone.ledger import AttemptStore
 from tests.support import ledger_records as make
 from tests.support.live_gate import LiveGate
 from tests.support.lossy_connection import LosingTheCommit
@@ -54,28 +54,38 @@ def proxy(live: LiveGate) -> Iterator[TcpProxy]:
         yield running
 
 
-def attempt_over(live: LiveGate, control: Connect, run_id: str) -> GuardedAttempt:
-    """The first try, whose every control connection is the given one. The target is reached directly."""
+def attempt_over(live: LiveGate, proxy: TcpProxy, fate: LosingOne, run_id: str) -> GuardedAttempt:
+    """The first try, whose every control connection, of all three accounts, has this fate. The target is reached directly."""
     where = make.coordinates(run_id)
+    gate = MsSqlLoginGate(
+        issuer=fate.over(through(proxy, live.issuer)),
+        closer=fate.over(through(proxy, live.closer)),
+        controller=live.controller.user,
+        settings=live.settings,
+    )
     return GuardedAttempt(
         make.attempt(live.activation.request, "w000", live.activation.epochs_of("w000"), where),
         where,
         route=live.route(),
-        gates={"mssql": MsSqlLoginGate(LoginGateStore(control, live.settings), control, settings=live.settings)},
-        ledger=AttemptStore(control, live.settings),
+        gates={"mssql": gate},
+        ledger=AttemptStore(fate, live.settings),
         quiescence_seconds=30.0,
     )
 
 
+def through(proxy: TcpProxy, dsn: MsSqlDsn) -> Connect:
+    at_proxy = replace(dsn, host="127.0.0.1", port=proxy.port)
+    return lambda: connect(at_proxy)
+
+
 def losing(live: LiveGate, proxy: TcpProxy, loss: Loss, name: str) -> LosingOne:
-    through = replace(live.controller, host="127.0.0.1", port=proxy.port)
-    return LosingOne(lambda: connect(through), proxy, loss, COMMITS.index(name))
+    return LosingOne(through(proxy, live.controller), proxy, loss, COMMITS.index(name))
 
 
 @pytest.mark.parametrize("name", COMMITS)
 def test_a_lost_reply_changes_nothing_about_the_attempt(live: LiveGate, proxy: TcpProxy, name: str) -> None:
     fate = losing(live, proxy, "reply", name)
-    operation = attempt_over(live, fate, live.run_id()).run().operation
+    operation = attempt_over(live, proxy, fate, live.run_id()).run().operation
     assert fate.lost == 1
     assert operation.state == "SUCCEEDED"
     assert live.effects(operation) == 1
@@ -87,7 +97,7 @@ def test_a_commit_that_never_arrived_is_settled_by_the_next_try(live: LiveGate, 
     run_id = live.run_id()
     fate = losing(live, proxy, "request", name)
     try:
-        assert attempt_over(live, fate, run_id).run().operation.state == "SUCCEEDED"
+        assert attempt_over(live, proxy, fate, run_id).run().operation.state == "SUCCEEDED"
     except (ControlUnavailable, AttemptFailed) as err:
         assert "control_commit_lost" in f"{err} {err.__cause__}"
     assert fate.lost == 1

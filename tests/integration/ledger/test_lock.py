@@ -13,7 +13,6 @@ import pytest
 
 from airflow_provider_dpone.contracts.errors import ControlUnavailable
 from airflow_provider_dpone.drivers import Cursor, drain
-from airflow_provider_dpone.ledger import LoginGateStore
 from tests.support import ledger_records as make
 from tests.support.live_ledger import LiveLedger
 
@@ -79,7 +78,7 @@ def test_a_session_that_is_killed_inside_its_transaction_leaves_nothing(ledger: 
         cursor.fetchall()
 
     with pytest.raises(ControlUnavailable):
-        LoginGateStore(ledger.connect, ledger.settings).to_ready(operation.attempt, killed)
+        ledger.gates.to_ready(operation.attempt, killed)
     gate = ledger.gates.read(operation.attempt)
     assert gate is not None
     assert gate.state == "JOURNALED"

@@ -18,8 +18,10 @@ control_database = "c"
 [mssql.roles.controller]
 user = "u"
 password_file = "PASSWORD"
-[mssql.roles.outcome_reader]
+[mssql.roles.closer]
 same_as = "controller"
+[mssql.roles.outcome_reader]
+same_as = "closer"
 [mssql.roles.source_reader]
 same_as = "outcome_reader"
 """
@@ -40,6 +42,12 @@ def read(tmp_path: Path, text: str) -> Configuration:
 
 def test_a_password_is_read_as_it_is(tmp_path: Path, good: str) -> None:
     assert read(tmp_path, good).services().source_reader.password.reveal() == PASSWORD
+
+
+def test_who_only_settles_names_no_issuer(tmp_path: Path, good: str) -> None:
+    assert read(tmp_path, good).services().issuer is None
+    issuer = read(tmp_path, good + '[mssql.roles.issuer]\nsame_as = "controller"\n').services().issuer
+    assert issuer is not None and issuer.user == "u"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ control_database = "dpone_control"
 [mssql.roles.controller]
 user = "dpone_controller"
 {password}
+[mssql.roles.closer]
+same_as = "controller"
 [mssql.roles.outcome_reader]
 same_as = "controller"
 [mssql.roles.source_reader]

@@ -8,7 +8,8 @@ import pytest
 
 from airflow_provider_dpone.drivers import load_sql
 from airflow_provider_dpone.ledger import LedgerSettings
-from airflow_provider_dpone.ledger.install import controller_grants, render
+from airflow_provider_dpone.ledger.grants import StandingLogins, script
+from airflow_provider_dpone.ledger.install import render
 from airflow_provider_dpone.ledger.statements import FILES, LedgerSql, names
 from tests.support.ledger_records import SERVICE
 from tests.support.tsql_parser import parse_error
@@ -16,8 +17,13 @@ from tests.support.tsql_parser import parse_error
 SETTINGS = LedgerSettings(service_id=SERVICE)
 SQL = LedgerSql(SETTINGS)
 
-#: Statements that get an identifier of their own when they are sent.
-NAMES = sorted(set(names()) - {"grant_control", "grant_extension", "grant_server"})
+#: Without the grants, which get the login they are for when they are rendered.
+NAMES = sorted(
+    name
+    for file in (load_sql("airflow_provider_dpone.ledger", f"sql/{path}.sql") for path in FILES)
+    for name in file.names
+    if "user" not in file.slots(name)
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,8 +72,31 @@ def test_the_rendered_installation_is_valid_in_every_batch() -> None:
             assert parse_error(batch) is None
 
 
-def test_the_controller_gets_no_right_to_delete_or_to_define() -> None:
-    text = controller_grants(SETTINGS, "o]wner")
-    assert "[o]]wner]" in text
-    assert all(parse_error(batch) is None for batch in text.split("\nGO\n") if batch.strip())
-    assert not re.search(r"\b(DELETE|CONTROL|ALTER|EXECUTE)\b", text)
+def grants_of(user: str, logins: StandingLogins) -> str:
+    """The grants (not the denials) that one login is given."""
+    granted = [line for line in script(SETTINGS, logins).splitlines() if "GRANT " in line and f" TO {user}" in line]
+    assert granted
+    return "\n".join(granted)
+
+
+LOGINS = StandingLogins(controller="o]wner", issuer="is'suer", closer="clo'ser", others=["reader"])
+
+
+def test_every_batch_of_the_grants_parses() -> None:
+    assert all(parse_error(batch) is None for batch in script(SETTINGS, LOGINS).split("\nGO\n") if batch.strip())
+
+
+def test_nobody_gets_a_right_to_delete_or_to_define_and_only_the_closer_may_kill() -> None:
+    controller, issuer, closer = (grants_of(user, LOGINS) for user in ("[o]]wner]", "[is'suer]", "[clo"))
+    for text in (controller, issuer, closer):
+        assert not re.search(r"\b(DELETE|CONTROL|EXECUTE)\b", text)
+    assert "ALTER" not in controller
+    assert re.findall(r"ALTER ANY \w+", issuer) == ["ALTER ANY LOGIN"]
+    assert re.findall(r"ALTER ANY \w+", closer) == ["ALTER ANY LOGIN", "ALTER ANY CONNECTION"]
+    assert "INSERT" not in issuer
+
+
+def test_a_shared_login_is_a_user_once_and_is_denied_nothing_that_its_other_role_needs() -> None:
+    text = script(SETTINGS, StandingLogins(controller="one", issuer="one", closer="one"))
+    assert text.count("CREATE USER") == 1
+    assert "DENY" not in text

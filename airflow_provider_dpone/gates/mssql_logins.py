@@ -1,0 +1,89 @@
+"""The login of an attempt as the server knows it, and the sessions of the accounts that create and close it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
+
+from airflow_provider_dpone.contracts.errors import ControlUnavailable, GuardError
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Principal
+from airflow_provider_dpone.drivers import Connect, Connection, Cursor, Secret, drain, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers.mssql_password import hashed_password
+from airflow_provider_dpone.gates.database_policy import EnrolledDatabase
+from airflow_provider_dpone.ledger import LedgerSettings
+
+SQL = load_sql("airflow_provider_dpone.gates", "sql/mssql_gate.sql")
+
+
+class _ManualConnection(Protocol):
+    def setautocommit(self, value: bool) -> None: ...
+
+
+@contextmanager
+def session_of(role: str, connect: Connect) -> Iterator[Connection]:
+    """A connection of a role for single statements. KILL is refused inside a transaction, hence autocommit."""
+    try:
+        connection = connect()
+    except GuardError:
+        raise
+    except Exception as err:  # whatever the given factory raises, no session came to be
+        raise ControlUnavailable("gate_connect", happened=f"no session of the {role}: {err}") from err
+    try:
+        cast("_ManualConnection", connection).setautocommit(True)
+        yield connection
+    finally:
+        connection.close()
+
+
+def identity(principal: Principal) -> tuple[bytes, str]:
+    return (principal.sid, principal.name)
+
+
+def one(results: list[list[tuple[Any, ...]]]) -> Any:
+    return results[-1][0][0]
+
+
+def logins(cursor: Cursor, principal: Principal) -> list[tuple[str, bytes, str, bool]]:
+    """Name, SID, type and whether it is disabled, of every login with the journaled SID or the journaled name."""
+    (rows,) = read_all(cursor, SQL.text("logins"), principal.sid, principal.name)
+    return [(str(name), bytes(sid), str(kind).strip(), bool(disabled)) for name, sid, kind, disabled in rows]
+
+
+def logins_seen(session: Connection, principal: Principal) -> list[tuple[str, bytes, str, bool]]:
+    """The same, on a connection of its own."""
+    cursor = session.cursor()
+    try:
+        return logins(cursor, principal)
+    finally:
+        cursor.close()
+
+
+def create_login(principal: Principal, secret: Secret, database: str) -> str:
+    return SQL.text(
+        "create_login",
+        login=quote_mssql(principal.name),
+        hash=hashed_password(secret),
+        sid="0x" + principal.sid.hex().upper(),
+        database=quote_mssql(database),
+    )
+
+
+def enrolled_databases(
+    session: Connection, settings: LedgerSettings, operation: Operation
+) -> tuple[EnrolledDatabase, ...]:
+    """The enrolled databases of an operation's guards."""
+    text = SQL.text("enrolled_databases", control=quote_mssql(settings.control_schema))
+    (rows,) = drain(session, text, operation.attempt_sha256)
+    return tuple(
+        EnrolledDatabase(
+            guard_id=guard,
+            name=name,
+            database_id=int(database_id),
+            database_guid=guid,
+            create_token=token,
+            writer_role=role,
+        )
+        for guard, name, database_id, guid, token, role in rows
+    )
