@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from tsqldev.catalog.build import TableBuilder, open_table
-from tsqldev.catalog.constraints import add_constraint, enforce_foreign
+from tsqldev.catalog.constraints import add_constraint, enforce_foreign, forget_foreign
 from tsqldev.catalog.definitions import (
     ColumnSpec,
     KeySpec,
@@ -176,6 +176,7 @@ def drop_constraint(st: Statement, build: TableBuilder, found: Found, name: str,
         st.run(f"alter table {build.relation} drop constraint if exists k{object_id}")
     elif kind == "F":
         st.run(f"alter table {build.relation} drop constraint if exists f{object_id}")
+        forget_foreign(st, object_id)
     else:
         column_id = st.value("select parent_column_id from meta.default_constraints where object_id = %s", object_id)
         st.run("update meta.columns set default_object_id = 0 where default_object_id = %s", object_id)
@@ -318,6 +319,10 @@ def _require_free(st: Statement, build: TableBuilder, column: Column, kind: SqlT
 
 def _convert(st: Statement, build: TableBuilder, column: Column, kind: SqlType) -> None:
     """Rewrite the column's values as an assignment to the new type would, with its errors (8114, 8152, 220...)."""
+    old = column.type
+    if (kind.name, kind.collation) == (old.name, old.collation) and (old.length or 0) > 0:
+        if kind.name in ("varchar", "nvarchar", "varbinary") and (kind.length or 0) > (old.length or 0):
+            return  # what was allowed still is
     physical = physical_column(column.column_id)
     sql, _ = build.compiler.column_expression(
         f"[{column.name.replace(']', ']]')}]", build.columns, build.physical, kind

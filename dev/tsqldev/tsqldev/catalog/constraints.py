@@ -14,9 +14,11 @@ from tsqldev.catalog.definitions import (
     ForeignSpec,
 )
 from tsqldev.catalog.lookup import physical_column, relation
+from tsqldev.catalog.statement import Statement
+from tsqldev.compile.collation import key_sql
 from tsqldev.compile.compiler import rewrite_check
 from tsqldev.errors import SqlError
-from tsqldev.interfaces import Column
+from tsqldev.interfaces import Column, TableInfo
 from tsqldev.types import BINARY, CHARACTER, SqlType
 
 _ACTIONS = {CASCADE: "cascade", SET_NULL: "set null", SET_DEFAULT: "set default"}
@@ -141,17 +143,14 @@ def add_foreign(build: TableBuilder, spec: ForeignSpec, *, checked: bool) -> Non
             mine.column_id,
             theirs.column_id,
         )
-    if any(column.type.name in CHARACTER for column in referenced):
-        # PostgreSQL needs the bare columns to be unique: the text then has to be the same to the letter.
-        plain = ", ".join(physical_column(column.column_id) for column in referenced)
-        st.run(f"create unique index if not exists p{target.object_id}_{index_id} on {other.relation} ({plain})")
     enforce_foreign(build, object_id, checked=checked, name=spec.name)
 
 
 def enforce_foreign(build: TableBuilder, object_id: int, *, checked: bool, name: str | None) -> None:
     st = build.statement
-    target_id, on_delete, on_update = st.one(
-        "select referenced_object_id, delete_action, update_action from meta.foreign_keys where object_id = %s",
+    target_id, index_id, on_delete, on_update = st.one(
+        "select referenced_object_id, key_index_id, delete_action, update_action from meta.foreign_keys"
+        " where object_id = %s",
         object_id,
     )
     pairs = st.run(
@@ -159,10 +158,19 @@ def enforce_foreign(build: TableBuilder, object_id: int, *, checked: bool, name:
         " order by ordinal",
         object_id,
     )
-    mine = ", ".join(physical_column(pair[0]) for pair in pairs)
-    theirs = ", ".join(physical_column(pair[1]) for pair in pairs)
-    sql = f"alter table {build.relation} add constraint f{object_id} foreign key ({mine}) references"
-    sql += f" {relation(target_id)} ({theirs})"
+    table = st.catalog.object(target_id)
+    assert isinstance(table, TableInfo)
+    mine = [next(c for c in build.columns if c.column_id == pair[0]) for pair in pairs]
+    theirs = [next(c for c in table.columns if c.column_id == pair[1]) for pair in pairs]
+    # PostgreSQL writes no generated columns: with such an action the stored values have to be the same to the letter.
+    folded = on_delete in (0, CASCADE) and not on_update and not any(c.computed for c in (*mine, *theirs))
+    left = ", ".join(_key_column(st, build.relation, column, folded=folded) for column in mine)
+    right = ", ".join(_key_column(st, relation(target_id), column, folded=folded) for column in theirs)
+    if any(key_sql(column.type, "") for column in theirs):
+        name_of = f"{'q' if folded else 'p'}{target_id}_{index_id}"
+        st.run(f"create unique index if not exists {name_of} on {relation(target_id)} ({right}) nulls not distinct")
+    sql = f"alter table {build.relation} add constraint f{object_id} foreign key ({left}) references"
+    sql += f" {relation(target_id)} ({right})"
     if on_delete:
         sql += f" on delete {_ACTIONS[on_delete]}"
     if on_update:
@@ -175,6 +183,37 @@ def enforce_foreign(build: TableBuilder, object_id: int, *, checked: bool, name:
             f'The ALTER TABLE statement conflicted with the FOREIGN KEY constraint "{name or object_id}". The'
             f' conflict occurred in database "{build.database}", table "{build.schema}.{build.name}".',
         ) from error
+
+
+def _key_column(st: Statement, table: str, column: Column, *, folded: bool) -> str:
+    """The column by which a foreign key compares: where equal values may differ, a generated one of what is equal."""
+    physical = physical_column(column.column_id)
+    expression = key_sql(column.type, physical)
+    if not folded or expression == physical:
+        return physical
+    kind = "int8" if column.type.name == "datetimeoffset" else column.type.postgres
+    name = f"f{column.column_id}"
+    st.run(f"alter table {table} add column if not exists {name} {kind} generated always as ({expression}) stored")
+    return name
+
+
+def forget_foreign(st: Statement, object_id: int) -> None:
+    """After DROP CONSTRAINT: generated columns that no other foreign key compares by."""
+    pairs = st.run(
+        "select f.parent_object_id, c.parent_column_id, f.referenced_object_id, c.referenced_column_id"
+        " from meta.foreign_key_columns c join meta.foreign_keys f using (object_id) where object_id = %s",
+        object_id,
+    )
+    st.run("delete from meta.objects where object_id = %s", object_id)
+    for table, column in {(row[i], row[i + 1]) for row in pairs for i in (0, 2)}:
+        used = st.value(
+            "select count(*) from meta.foreign_key_columns c join meta.foreign_keys f using (object_id)"
+            " where (f.parent_object_id, c.parent_column_id) = (%s, %s)"
+            " or (f.referenced_object_id, c.referenced_column_id) = (%s, %s)",
+            *(table, column, table, column),
+        )
+        if not used:
+            st.run(f"alter table {relation(table)} drop column if exists f{column}")
 
 
 def _referencing(build: TableBuilder, name: str, spec: ForeignSpec) -> Column:

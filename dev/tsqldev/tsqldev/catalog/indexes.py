@@ -63,6 +63,7 @@ def create_index(st: Statement) -> None:
 def remove_index(st: Statement, object_id: int, index_id: int) -> None:
     st.run(f"drop index if exists data.i{object_id}_{index_id}")
     st.run(f"drop index if exists data.p{object_id}_{index_id}")
+    st.run(f"drop index if exists data.q{object_id}_{index_id}")
     st.run(
         "delete from meta.extended_properties where class = 7 and major_id = %s and minor_id = %s", object_id, index_id
     )

@@ -31,7 +31,11 @@ def sensitivity(collation: str | None) -> str:
 
 def key_sql(type: SqlType, sql: str) -> str:
     """The expression that is equal for what T-SQL calls equal; unique indexes stand on the same text."""
-    return f"sys.{sensitivity(type.collation)}({sql})" if type.name in CHARACTER else sql
+    if type.name in CHARACTER:
+        return f"sys.{sensitivity(type.collation)}({sql})"
+    if type.name == "datetimeoffset":
+        return f"sys.instant({sql})"
+    return f"sys.no_zeros({sql})" if type.name in ("varbinary", "image") else sql
 
 
 def order_sql(type: SqlType, sql: str) -> str:
@@ -41,4 +45,4 @@ def order_sql(type: SqlType, sql: str) -> str:
         return f"sys.bin2({sql})" if kind == "bin2" else f"sys.{kind}_order({sql})"
     if type.name == "uniqueidentifier":
         return f"sys.uuid_order({sql})"
-    return sql
+    return key_sql(type, sql)

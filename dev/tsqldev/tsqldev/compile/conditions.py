@@ -88,6 +88,8 @@ class Conditions:
             elif family(target) == "int" or (names[0] == names[1] and names[0] not in ("decimal", "numeric")):
                 # PostgreSQL compares integers of different sizes, indexes included.
                 a, b = self._plain(left, target), self._plain(right, target)
+            elif family(target) == "binary":
+                target, a, b = self._byte_sides(left, right, target)
             elif family(target) == "decimal":
                 a, b = self._plain(left, target), self._plain(right, target)
             else:
@@ -103,6 +105,17 @@ class Conditions:
         if family(value.type) == "char":
             return value.sql
         return convert(value, replace(target, length=MAX, name="nvarchar" if target.name in UNICODE else "varchar")).sql
+
+    def _byte_sides(self, left: Value, right: Value, target: SqlType) -> tuple[SqlType, str, str]:
+        """Beside a binary(n) a shorter value is filled up to n, so that an index on the column serves."""
+        sides = [convert(left, target).sql, convert(right, target).sql]
+        for i, (fixed, other) in enumerate(((left, right), (right, left))):
+            size, given = fixed.type.length or 1, other.type.length or 1
+            if fixed.type.name == "binary" and given != MAX and given <= size and family(other.type) == "binary":
+                if (other.type.name, given) != ("binary", size):
+                    sides[1 - i] = f"sys.pad_bytes({sides[1 - i]}, {size})"
+                return replace(target, name="binary", length=size), sides[0], sides[1]
+        return target, sides[0], sides[1]
 
     def _plain(self, value: Value, target: SqlType) -> str:
         kind = family(value.type)

@@ -40,7 +40,8 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_TEMPORAL_FROM_TICKS = {"datetime2", "date", "time", "datetime", "smalldatetime", "datetimeoffset"}
+_ISO_TEXTS = {"datetime2", "date", "time", "datetimeoffset"}
+_TEMPORAL_FROM_TICKS = _ISO_TEXTS | {"datetime", "smalldatetime"}
 
 
 def convert(
@@ -49,10 +50,10 @@ def convert(
     *,
     explicit: bool = False,
     attempt: bool = False,
-    style: str = "0",
+    style: str | None = None,
     destination: Destination | None = None,
 ) -> Value:
-    """`value` as `target`. `style` is PostgreSQL text of an int; `attempt` answers NULL instead of failing."""
+    """`value` as `target`. `style` is PostgreSQL text of an int, or None where none is written; `attempt` answers NULL instead of failing."""
     source = value.type
     if target.collation is None and family(target) == "char":
         target = replace(target, collation=source.collation)
@@ -60,6 +61,9 @@ def convert(
     label = value.label if family(source) == "char" and not explicit else COERCIBLE
     if source.name == "null":
         return Value(f"NULL::{target.postgres}", result.with_nullable(True), label)
+    if style is None:
+        # Without a style the newer types are written as style 121 has it.
+        style = "121" if family(target) == "char" and source.name in _ISO_TEXTS else "0"
     sql = _convert(value, source, target, explicit, attempt, style, destination)
     return Value(sql, result, label if label else value.label, value.constant if sql == value.sql else None)
 

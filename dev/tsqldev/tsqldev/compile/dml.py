@@ -64,6 +64,13 @@ class Changes:
     def assigned(self, info: TableInfo, index: int, value: Value, line: int) -> str:
         """The text that stores a value into a column."""
         column = info.columns[index]
+        if column.type.name == "rowversion":
+            raise SqlError(
+                273,
+                "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the "
+                "timestamp column, or insert a DEFAULT into the timestamp column.",
+                line=line,
+            )
         table = info.name if not info.database else f"{info.database}.{info.schema}.{info.name}"
         try:
             return convert(value, column.type, destination=Destination(table, column.name)).sql
@@ -124,7 +131,7 @@ class Changes:
             chosen = [
                 i
                 for i, column in enumerate(info.columns)
-                if not column.computed and column.type.name != "rowversion" and (not column.identity or identity_on)
+                if not column.computed and (not column.identity or identity_on)
             ]
         else:
             chosen = [self._column(info, name, line) for name in names]
@@ -160,13 +167,6 @@ class Changes:
                 271,
                 f'The column "{column.name}" cannot be modified because it is either a computed column or is the result of '
                 "a UNION operator.",
-                line=line,
-            )
-        if column.type.name == "rowversion":
-            raise SqlError(
-                273,
-                "Cannot insert an explicit value into a timestamp column. Use INSERT with a column list to exclude the "
-                "timestamp column, or insert a DEFAULT into the timestamp column.",
                 line=line,
             )
 

@@ -204,9 +204,9 @@ class Expressions(Conditions):
             )
         sql = f"({a} {op} {b})"
         if result.name == "tinyint":
-            sql = f"sys.integer_fit({sql}::int8, 'tinyint', false)::int2" if op in "+-*" else sql
-        elif kind == "decimal":  # money
-            sql = f"round({sql}, 4)" if op in "*/" else sql
+            sql = f"sys.tinyint_result({a}::int4 {op} {b}::int4)" if op in "+-*" else sql
+        elif kind == "decimal":  # money: a product is rounded, a quotient cut
+            sql = f"round({sql}, 4)" if op == "*" else f"trunc({sql}, 4)" if op == "/" else sql
         return Value(sql, result)
 
     def _decimal_arithmetic(self, op: str, left: Value, right: Value, result: SqlType) -> Value:
@@ -252,10 +252,13 @@ class Expressions(Conditions):
     def cast(self, node: t.Cast) -> Value:
         target = type_from_name(node.type)
         operand = self.value(node.operand)
-        style = "0"
+        style = None
         if node.style is not None:
             style = self.to(node.style, INT)
         result = convert(operand, target, explicit=True, attempt=node.attempt, style=style)
+        if family(target) == "int":
+            # Beside a decimal a written integer counts with its own digits; one that was converted, with its type's.
+            result.constant = None
         if family(target) == "char":
             kept = family(operand.type) == "char"
             result.label = operand.label if kept else COERCIBLE

@@ -64,6 +64,12 @@ CREATE OR REPLACE FUNCTION sys.bytes_uuid(v bytea) RETURNS uuid LANGUAGE sql IMM
       || substring(b, 9, 8), 'hex')::uuid END
   FROM (SELECT substring(v || decode(repeat('00', 16), 'hex'), 1, 16)) s(b) $$;
 
+-- instant: what counts of a datetimeoffset when it is compared. no_zeros: bytes compare as if zeros followed them.
+CREATE OR REPLACE FUNCTION sys.instant(v numeric) RETURNS int8 LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN div(v, 4096)::int8;
+CREATE OR REPLACE FUNCTION sys.no_zeros(v bytea) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN rtrim(v, '\x00'::bytea);
+
 -- Aggregates whose order is the collation's.
 CREATE OR REPLACE FUNCTION sys.lesser_ci(a text, b text) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS
   $$ SELECT CASE WHEN sys.ci_order(b) < sys.ci_order(a) THEN b ELSE a END $$;
@@ -241,6 +247,12 @@ BEGIN
   END IF;
   PERFORM sys.fail(220, format('Arithmetic overflow error for data type %s, value = %s.', kind, v));
 END $$;
+-- tinyint_result: the result of arithmetic on tinyint.
+CREATE OR REPLACE FUNCTION sys.tinyint_result(v int4) RETURNS int2 LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+  IF v BETWEEN 0 AND 255 THEN RETURN v; END IF;
+  RETURN sys.fail(8115, 'Arithmetic overflow error converting expression to data type tinyint.')::int2;
+END $$;
 CREATE OR REPLACE FUNCTION sys.numeric_to_integer(v numeric, kind text, source text, attempt boolean) RETURNS int8
   LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE b record;
@@ -257,7 +269,7 @@ BEGIN
   b := sys.integer_bounds(kind);
   IF trunc(v) >= b.low::float8 AND trunc(v) <= b.high::float8 AND abs(v) < 9.3e18 THEN RETURN trunc(v)::numeric::int8; END IF;
   IF attempt THEN RETURN NULL; END IF;
-  IF kind IN ('tinyint', 'smallint') THEN
+  IF kind <> 'bigint' THEN
     PERFORM sys.fail(232, format('Arithmetic overflow error for type %s, value = %s.', kind, to_char(v, 'FM999999999999999990.000000')));
   END IF;
   PERFORM sys.fail(8115, format('Arithmetic overflow error converting expression to data type %s.', kind));
@@ -363,7 +375,8 @@ BEGIN
   RETURN translate(t, 'dD', 'ee')::float8;
 END $$;
 CREATE OR REPLACE FUNCTION sys.isnumeric(v text) RETURNS int LANGUAGE sql IMMUTABLE
-  RETURN coalesce((btrim(v, ' ') ~ '^[$£€]?[+-]?[$£€]?([0-9][0-9,]*\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]+)?$')::int4, 0);
+  RETURN coalesce((btrim(v, ' ') ~ '^[$£€]?[+-]?[$£€]?([0-9][0-9,]*\.?[0-9]*|\.[0-9]+)([eEdD][+-]?[0-9]+)?$'
+    OR btrim(v, ' ') IN ('$', '£', '€', '+', '-', '.', ','))::int4, 0);
 CREATE OR REPLACE FUNCTION sys.money_text(v numeric, style int) RETURNS text LANGUAGE sql IMMUTABLE STRICT
   RETURN CASE style WHEN 1 THEN to_char(round(v, 2), 'FM999,999,999,999,990.00') WHEN 2 THEN to_char(v, 'FM999999999999990.0000')
     WHEN 126 THEN to_char(v, 'FM999999999999990.0000') ELSE to_char(round(v, 2), 'FM999999999999990.00') END;
@@ -379,7 +392,7 @@ BEGIN
   m := to_char(v, '9.' || repeat('9', digits - 1) || 'EEEE');
   m := btrim(m);
   e := split_part(m, 'e', 2)::int;
-  IF style = 0 AND e BETWEEN -5 AND 5 THEN
+  IF style = 0 AND e BETWEEN -4 AND 5 THEN
     m := round(v::numeric, digits - 1 - e)::text;
     RETURN CASE WHEN position('.' IN m) > 0 THEN rtrim(rtrim(m, '0'), '.') ELSE m END;
   END IF;
@@ -602,7 +615,7 @@ CREATE OR REPLACE FUNCTION sys.text_to_datetime(v text, style int, source text, 
 DECLARE p record;
 BEGIN
   p := sys.parse_moment(v, style);
-  IF NOT p.good OR p.minutes IS NOT NULL AND v !~ '[zZ]$' OR v ~ '\.\d{4,}' THEN
+  IF NOT p.good OR p.minutes IS NOT NULL AND v !~ '[zZ]$' OR v ~ ':\d{1,2}[.]\d{4,}' THEN
     IF v ~ '^\s*\d{4}-\d{1,2}-\d{1,2}|^\s*\d{8}|^\s*\d{1,2}/\d{1,2}/\d{4}' AND NOT p.good AND NOT attempt THEN
       PERFORM sys.fail(242, format('The conversion of a %s data type to a datetime data type resulted in an out-of-range value.', source));
     END IF;
@@ -619,7 +632,9 @@ BEGIN
     IF attempt THEN RETURN NULL; END IF;
     PERFORM sys.fail(295, 'Conversion failed when converting character string to smalldatetime data type.');
   END IF;
-  RETURN sys.ticks_smalldatetime(coalesce(p.day, 693595)::int8 * 864000000000 + p.tick, source, attempt);
+  -- The seconds are read as datetime's: 29.999 is 30.
+  RETURN sys.ticks_smalldatetime(sys.datetime_ticks(sys.ticks_datetime_raw(coalesce(p.day, 693595)::int8 * 864000000000 + p.tick)),
+    source, attempt);
 END $$;
 CREATE OR REPLACE FUNCTION sys.text_to_date(v text, style int, source text, attempt boolean) RETURNS int4
   LANGUAGE plpgsql IMMUTABLE STRICT AS $$
@@ -673,13 +688,13 @@ DECLARE
   hms text := to_char(ts, 'HH24:MI:SS');
   ymd text := to_char(ts, 'YYYY-MM-DD');
   short text := ltrim(to_char(ts, 'HH12'), '0');
-  modern boolean := kind IN ('date', 'time', 'datetime2', 'datetimeoffset');
 BEGIN
   short := lpad(short, 2, ' ');
-  IF kind IN ('date', 'time') AND style IN (0, 100) THEN
-    IF modern AND style = 0 THEN RETURN CASE kind WHEN 'date' THEN ymd ELSE hms || fine END; END IF;
+  IF kind = 'date' AND style IN (0, 100, 9, 109) THEN
+    RETURN to_char(ts, 'Mon ') || lpad(extract(day FROM ts)::text, 2) || to_char(ts, ' YYYY');
   END IF;
-  IF style = 0 AND modern THEN RETURN ymd || ' ' || hms || fine; END IF;
+  IF kind = 'time' AND style IN (0, 100) THEN RETURN short || to_char(ts, ':MIAM'); END IF;
+  IF kind = 'time' AND style IN (9, 109) THEN RETURN short || to_char(ts, ':MI:SS') || fine || to_char(ts, 'AM'); END IF;
   IF kind = 'date' AND style IN (20, 120, 21, 25, 121, 23, 126, 127) THEN RETURN ymd; END IF;
   IF kind = 'time' AND style IN (21, 25, 121, 114, 14, 126, 127) THEN RETURN hms || fine; END IF;
   IF kind = 'time' AND style IN (20, 120, 8, 108, 24) THEN RETURN hms; END IF;

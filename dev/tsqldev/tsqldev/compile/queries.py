@@ -127,10 +127,10 @@ class Queries(WithClauses, Folds):
         sides = [self._as(relation, columns) for relation in (left, right)]
         if node.op == "UNION" and node.all:
             return Relation(f"({sides[0]}) UNION ALL ({sides[1]})", columns)
-        if not any(column.type.name in CHARACTER for column in columns):
+        if not any(key_sql(column.type, "") for column in columns):
             return Relation(f"({sides[0]}) {node.op} ({sides[1]})", columns)
         values = ", ".join(
-            f"any_value(u.c{i}) AS c{i}" if column.type.name in CHARACTER else f"u.c{i} AS c{i}"
+            f"any_value(u.c{i}) AS c{i}" if key_sql(column.type, "") else f"u.c{i} AS c{i}"
             for i, column in enumerate(columns, 1)
         )
         keys = ", ".join(key_sql(column.type, f"u.c{i}") for i, column in enumerate(columns, 1))
@@ -341,9 +341,9 @@ class Queries(WithClauses, Folds):
         return result
 
     def _distinct(self, sql: str, columns: Sequence[Column], ordered: bool) -> str:
-        if any(column.type.name in CHARACTER for column in columns):
+        if any(key_sql(column.type, "") for column in columns):
             listed = ", ".join(
-                f"any_value(d.c{i}) AS c{i}" if column.type.name in CHARACTER else f"d.c{i} AS c{i}"
+                f"any_value(d.c{i}) AS c{i}" if key_sql(column.type, "") else f"d.c{i} AS c{i}"
                 for i, column in enumerate(columns, 1)
             )
             keys = ", ".join(key_sql(column.type, f"d.c{i}") for i, column in enumerate(columns, 1))

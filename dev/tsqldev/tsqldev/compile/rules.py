@@ -93,34 +93,42 @@ def as_decimal(type: SqlType, digits: int | None = None) -> SqlType:
     return type
 
 
-def _clip(precision: int, scale: int, *, multiply: bool) -> SqlType:
+def _clip(precision: int, scale: int) -> SqlType:
     """Precision over 38 is paid for by the scale, which keeps at least 6 digits in multiplication and division."""
     if precision > 38:
-        whole = precision - scale
-        scale = max(38 - whole, min(scale, 6)) if multiply else max(min(scale, 38 - whole), 0)
+        scale = max(38 - (precision - scale), min(scale, 6))
         precision = 38
     return decimal(precision, scale)
+
+
+def _fitted(whole: int, scale: int, carry: int = 0) -> SqlType:
+    """Where the digits before the point are kept, and only those after it give way: sums, CASE, UNION."""
+    precision = min(whole + scale + carry, 38)
+    return decimal(precision, min(scale, precision - whole))
 
 
 def decimal_result(op: str, left: SqlType, right: SqlType) -> SqlType:
     p1, s1, p2, s2 = left.precision or 0, left.scale or 0, right.precision or 0, right.scale or 0
     if op in ("+", "-"):
         scale = max(s1, s2)
-        return _clip(max(p1 - s1, p2 - s2) + scale + 1, scale, multiply=False)
+        return _fitted(max(p1 - s1, p2 - s2), scale, carry=1)
     if op == "*":
-        return _clip(p1 + p2 + 1, s1 + s2, multiply=True)
+        return _clip(p1 + p2 + 1, s1 + s2)
     if op == "/":
         scale = max(6, s1 + p2 + 1)
-        return _clip(p1 - s1 + s2 + scale, scale, multiply=True)
-    scale = max(s1, s2)
-    return _clip(min(p1 - s1, p2 - s2) + scale, scale, multiply=False)
+        return _clip(p1 - s1 + s2 + scale, scale)
+    return _fitted(min(p1 - s1, p2 - s2), max(s1, s2))
 
 
 def joined_decimal(left: SqlType, right: SqlType) -> SqlType:
     """The decimal of CASE, UNION and comparison: wide enough for both."""
     s1, s2 = left.scale or 0, right.scale or 0
-    scale = max(s1, s2)
-    return _clip(max((left.precision or 0) - s1, (right.precision or 0) - s2) + scale, scale, multiply=False)
+    return _named(_fitted(max((left.precision or 0) - s1, (right.precision or 0) - s2), max(s1, s2)), left, right)
+
+
+def _named(type: SqlType, left: SqlType, right: SqlType) -> SqlType:
+    """decimal comes before numeric in the order of types; numbers written with a point are numeric."""
+    return replace(type, name="decimal" if "decimal" in (left.name, right.name) else "numeric")
 
 
 def _length(left: SqlType, right: SqlType) -> int:
@@ -165,11 +173,9 @@ def common(left: SqlType, right: SqlType) -> SqlType:
             return SqlType("binary", length=_length(left, right), nullable=nullable)
         return SqlType("varbinary", length=_length(left, right), nullable=nullable)
     if kind == "decimal" and left.name in ("decimal", "numeric") and other in ("int", "decimal"):
-        return joined_decimal(left, as_decimal(right)).with_nullable(nullable)
+        return _named(joined_decimal(left, as_decimal(right)), left, right).with_nullable(nullable)
     if kind in ("time", "datetime2", "datetimeoffset") and right.name in ("time", "datetime2", "datetimeoffset"):
         return replace(left, scale=max(left.scale or 0, right.scale or 0), nullable=nullable)
-    if left.name == "numeric":
-        left = replace(left, name="decimal")
     return left.with_nullable(nullable)
 
 
@@ -223,6 +229,11 @@ def arithmetic(op: str, left: SqlType, right: SqlType, digits: tuple[int | None,
             "datetime2",
             "datetimeoffset",
         )
+        if bad and len(kinds) == 2 and kinds <= TEMPORAL:
+            raise SqlError(
+                402,
+                f"The data types {left.name} and {right.name} are incompatible in the {operator_name(op)} operator.",
+            )
         if bad and len(kinds) > 1 and not (kinds - {"char"} == {family(type)}):
             raise SqlError(206, f"Operand type clash: {left.name} is incompatible with {right.name}")
         if bad or (kinds == {"char"}):
@@ -251,7 +262,7 @@ def arithmetic(op: str, left: SqlType, right: SqlType, digits: tuple[int | None,
             as_decimal(type, digit) if family(type) in ("int", "decimal") else high
             for type, digit in ((left, digits[0]), (right, digits[1]))
         ]
-        return decimal_result(op, sides[0], sides[1]).with_nullable(nullable)
+        return _named(decimal_result(op, sides[0], sides[1]), left, right).with_nullable(nullable)
     return high.with_nullable(nullable)
 
 

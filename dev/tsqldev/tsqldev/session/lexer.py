@@ -96,11 +96,24 @@ def tokens(text: str) -> list[Token]:
         body = match.group()
         if kind == "money":
             kind = NUMBER
+        if len(body) > 128 and (kind == WORD or body[0] == "["):
+            _too_long(body, line)
         result.append(Token(kind, body, position, match.end(), line, body.upper() if kind == WORD else ""))
         line += body.count("\n")
         position = match.end()
     result.append(Token(END, "", length, length, line))
     return result
+
+
+def _too_long(body: str, line: int) -> None:
+    name = body[1:-1].replace("]]", "]") if body[0] == "[" else body
+    if len(name) > 128:
+        raise SqlError(
+            103,
+            f"The identifier that starts with '{name[:128]}' is too long. Maximum length is 128.",
+            severity=15,
+            line=line,
+        )
 
 
 def _comment_end(text: str, position: int) -> int:

@@ -217,11 +217,15 @@ def _measures(type: SqlType) -> tuple[int, int, int]:
     return (type.length or 0) * (2 if type.name in UNICODE else 1), 0, 0
 
 
+# An alias type is described by what it stands for.
+_SHOWN = {"sysname": "nvarchar(128)", "rowversion": "timestamp"}
+
+
 def _described(number: int, column: Column) -> tuple[object, ...]:
     type = column.type
     length, precision, scale = _measures(type)
     return (
-        0, number, column.name or None, int(type.nullable), _TYPE_IDS.get(type.name, 231), str(type), length,
+        0, number, column.name or None, int(type.nullable), _TYPE_IDS.get(type.name, 231), _SHOWN.get(type.name, str(type)), length,
         precision, scale, type.collation, None, None, None, None, None, None, None, None, None, 0,
         int(type.name in CHARACTER and "_CI" not in (type.collation or "_CI")), 0, None, None, None, None, None,
         int(column.identity), None, int(not (column.identity or column.computed)), int(column.computed), 0, None, None,
@@ -307,7 +311,7 @@ def sp_describe_undeclared_parameters(interp: Interpreter, arguments: list[Argum
         length, precision, scale = _measures(type)
         sensitive = int(type.name in CHARACTER and "_CI" not in (type.collation or "_CI"))
         row = (
-            number, name, _TYPE_IDS.get(type.name, 231), str(type), length, precision, scale,
+            number, name, _TYPE_IDS.get(type.name, 231), _SHOWN.get(type.name, str(type)), length, precision, scale,
             None, None, None, None, None, None, None, None, None, 0, sensitive, 0, 1, 0, None,
             _TDS_TYPES.get(type.name, 231), 65535 if length == -1 else length,
         )  # fmt: skip

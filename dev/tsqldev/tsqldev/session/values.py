@@ -94,6 +94,11 @@ def _procid(interp: Interpreter) -> object:
     return 0
 
 
+def _last_rowversion(interp: Interpreter) -> object:
+    last = interp.session.backend.run("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM meta.rowversion")[0]
+    return int(last[0][0]).to_bytes(8, "big")
+
+
 def _applocks(interp: Interpreter) -> str:
     session = interp.session
     return json.dumps(
@@ -160,7 +165,7 @@ _VALUES: dict[str, Value] = {
     "HOST_ID": lambda i: str(i.session.record.client_pid),
     "PROGRAM_NAME": lambda i: i.session.record.program_name,
     "GETANSINULL": lambda i: 1,
-    "@@DBTS": lambda i: b"\x00" * 8,
+    "@@DBTS": _last_rowversion,
     "APP_NAME": lambda i: i.session.record.program_name,
     "DB_NAME": lambda i: i.session.principal.database,
     "DB_ID": lambda i: i.session.principal.database_id,

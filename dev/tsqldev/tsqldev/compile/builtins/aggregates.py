@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tsqldev.compile import tree as t
@@ -22,7 +23,6 @@ from tsqldev.types import (
     INT,
     MAX,
     SqlType,
-    decimal,
 )
 
 if TYPE_CHECKING:
@@ -102,11 +102,14 @@ def _sum(c: Expressions, n: t.Call, a: list[Value]) -> Value:
         return Value(f"(avg({distinct}{v.sql}){over})::numeric(19,4)", money)
     scale = v.type.scale or 0
     if name == "SUM":
-        return Value(f"(sum({distinct}{v.sql}){over})::numeric(38,{scale})", decimal(38, scale))
+        return Value(
+            f"(sum({distinct}{v.sql}){over})::numeric(38,{scale})", replace(v.type, precision=38, nullable=True)
+        )
     scale = max(scale, 6)
     total = f"(sum({distinct}{v.sql}){over})::numeric(200,{scale + 4})"
     return Value(
-        f"trunc({total} / nullif(count({distinct}{v.sql}){over}, 0), {scale})::numeric(38,{scale})", decimal(38, scale)
+        f"trunc({total} / nullif(count({distinct}{v.sql}){over}, 0), {scale})::numeric(38,{scale})",
+        replace(v.type, precision=38, scale=scale, nullable=True),
     )
 
 

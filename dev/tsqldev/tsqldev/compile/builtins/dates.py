@@ -122,6 +122,13 @@ def _datepart(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 def _datename(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     part = _part(c, n.arguments[0], "datename")
     moment = _moment(c.value(n.arguments[1]), "datename", 2)
+    if part == "tzoffset":
+        if moment.type.name != "datetimeoffset":
+            raise SqlError(
+                9810,
+                f"The datepart tzoffset is not supported by date function datename for data type {moment.type.name}.",
+            )
+        return Value(f"right(sys.datetimeoffset_text({moment.sql}, 0, 121), 6)", nvarchar(30))
     return Value(f"sys.datename('{part}', {_ticks(moment)})", nvarchar(30))
 
 

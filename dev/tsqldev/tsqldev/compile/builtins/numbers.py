@@ -15,11 +15,7 @@ from tsqldev.compile.builtins.registry import (
 from tsqldev.compile.convert import Value, convert
 from tsqldev.compile.rules import family
 from tsqldev.errors import unsupported
-from tsqldev.types import (
-    FLOAT,
-    INT,
-    decimal,
-)
+from tsqldev.types import FLOAT, INT
 
 if TYPE_CHECKING:
     from tsqldev.compile.expressions import Expressions
@@ -50,7 +46,7 @@ def _ceiling(c: Expressions, n: t.Call, a: list[Value]) -> Value:
         return Value(v.sql, v.type)
     type = v.type
     if type.name in ("decimal", "numeric"):
-        type = decimal(type.precision or 38, 0).with_nullable(type.nullable)
+        type = replace(type, scale=0)
     return Value(f"{n.name.lower()}({v.sql})", type)
 
 
@@ -61,8 +57,6 @@ def _round(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     type = v.type
     sql = f"sys.round(({v.sql})::numeric, {to_int(a[1])}, {cut})"
     if type.name in ("decimal", "numeric"):
-        if type.precision is not None and type.precision < 38 and v.constant is None:
-            type = replace(type, name="decimal")
         return Value(f"({sql})::{type.postgres}", type)
     if family(type) == "float":
         sql = f"sys.round_float({v.sql}, {to_int(a[1])}, {cut})"
@@ -74,6 +68,8 @@ def _round(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 def _power(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     v = _number(a[0], "power")
     exponent = convert(a[1], FLOAT).sql
+    if v.type.name in ("decimal", "numeric"):
+        v = replace(v, type=replace(v.type, precision=38), constant=None)
     powered = Value(f"power(({v.sql})::float8, {exponent})", FLOAT.with_nullable(nullable(*a)))
     return powered if family(v.type) == "float" else convert(powered, v.type, explicit=True)
 

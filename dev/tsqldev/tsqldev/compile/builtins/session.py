@@ -16,7 +16,6 @@ from tsqldev.types import (
     MAX,
     SYSNAME,
     SqlType,
-    decimal,
     nvarchar,
     varbinary,
 )
@@ -59,6 +58,8 @@ def _checksum(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     raise unsupported(f"function {n.name.upper()}")
 
 
+_NUMERIC = SqlType("numeric", precision=38, scale=0)
+
 # Values that only the session knows: parameters of the compiled text.
 SESSION_VALUES: dict[str, SqlType] = {
     "@@SPID": SqlType("smallint", nullable=False),
@@ -66,7 +67,7 @@ SESSION_VALUES: dict[str, SqlType] = {
     "@@ROWCOUNT": INT.with_nullable(False),
     "@@ERROR": INT.with_nullable(False),
     "@@OPTIONS": INT.with_nullable(False),
-    "@@IDENTITY": decimal(38, 0),
+    "@@IDENTITY": _NUMERIC,
     "@@VERSION": nvarchar(300).with_nullable(False),
     "@@SERVERNAME": nvarchar(128),
     "@@SERVICENAME": nvarchar(128).with_nullable(False),
@@ -85,7 +86,7 @@ SESSION_VALUES: dict[str, SqlType] = {
     "@@MAX_CONNECTIONS": INT.with_nullable(False),
     "XACT_STATE()": SqlType("smallint", nullable=False),
     "CURRENT_TRANSACTION_ID()": BIGINT.with_nullable(False),
-    "SCOPE_IDENTITY()": decimal(38, 0),
+    "SCOPE_IDENTITY()": _NUMERIC,
     "ERROR_NUMBER()": INT,
     "ERROR_MESSAGE()": nvarchar(4000),
     "ERROR_SEVERITY()": INT,

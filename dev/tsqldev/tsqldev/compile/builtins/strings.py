@@ -100,7 +100,10 @@ def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     length = f"sys.clamp({convert(a[2], BIGINT).sql})" if len(a) > 2 else "2147483647"
     start = f"sys.clamp({convert(a[1], BIGINT).sql})"
     if family(a[0].type) == "binary":
-        type = SqlType("varbinary", length=a[0].type.length, nullable=a[0].type.nullable)
+        size = a[0].type.length
+        if size is not None and size != MAX and len(a) > 2 and a[2].constant is not None and a[2].constant.isdigit():
+            size = max(1, min(int(a[2].constant), size))
+        type = SqlType("varbinary", length=size, nullable=a[0].type.nullable)
         return Value(f"sys.substring({a[0].sql}, {start}, {length})", type)
     text = text_argument(a[0], "substring")
     if family(a[0].type) not in ("char", "null"):
