@@ -40,6 +40,7 @@ from airflow_provider_dpone.ledger import (
 )
 from airflow_provider_dpone.ledger.enroll import EnrolledDomain, enroll
 from tests.support import ledger_records as make
+from tests.support.gate_receipts import open_door
 from tests.support.ledger_records import CLICKHOUSE, SERVICE
 
 _NUMBERS = itertools.count(1)
@@ -52,6 +53,8 @@ class LiveLedger:
     dsn: MsSqlDsn
     connect: Connect
     settings: LedgerSettings
+    #: The closer's connections, where the others may not move a gate.
+    closer: Connect | None = None
 
     @property
     def activations(self) -> ActivationStore:
@@ -63,7 +66,7 @@ class LiveLedger:
 
     @property
     def gates(self) -> LoginGateStore:
-        return LoginGateStore(self.connect, self.settings, role="closer")
+        return LoginGateStore(self.closer or self.connect, self.settings, role="closer")
 
     @property
     def snapshots(self) -> SnapshotStore:
@@ -247,7 +250,8 @@ def connecting(dsn: MsSqlDsn) -> Connect:
 
 
 def open_ledger(dsn: MsSqlDsn) -> LiveLedger:
-    """Install a ledger into the database of the DSN."""
+    """Install a ledger into the database of the DSN, and open it for activations."""
     settings = LedgerSettings(service_id=SERVICE)
-    install.apply(connecting(dsn), settings)
+    install.apply(connecting(dsn), settings, authority="nonproduction")
+    open_door(connecting(dsn), settings)
     return LiveLedger(dsn=dsn, connect=connecting(dsn), settings=settings)

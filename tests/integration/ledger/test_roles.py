@@ -1,37 +1,51 @@
-"""A controller that has only what docs and `controller_grants` say can do its whole work, and nothing else."""
+"""The standing accounts have only what `ledger render-grants` prints, can do their work with it, and nothing else."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.ledger import install
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.drivers import Secret, go_batches
+from airflow_provider_dpone.ledger import LoginGateStore, grants, install
 from tests.support.live_ledger import LiveLedger, connecting
+
+ROLES = ("controller", "issuer", "closer")
 
 
 @pytest.fixture(scope="module")
-def controller(ledger: LiveLedger, tsql_server: Any) -> Iterator[LiveLedger]:
-    """The same ledger through a login with the grants of a controller."""
-    name, password = f"controller {secrets.token_hex(4)}", secrets.token_urlsafe(24) + "aA1!"
+def by_role(ledger: LiveLedger, tsql_server: Any) -> Mapping[str, LiveLedger]:
+    """The same ledger through a login with the grants of each role."""
+    logins = {role: (f"{role} {secrets.token_hex(4)}", secrets.token_urlsafe(24) + "aA1!") for role in ROLES}
+    names = grants.StandingLogins(
+        controller=logins["controller"][0], issuer=logins["issuer"][0], closer=logins["closer"][0]
+    )
     administrator = tsql_server.connect()
     try:
-        administrator.execute(f"CREATE LOGIN [{name}] WITH PASSWORD = N'{password}', CHECK_POLICY = OFF")
-        administrator.execute(f"USE [{ledger.dsn.database}]; CREATE USER [{name}] FOR LOGIN [{name}];")
-        for batch in install.controller_grants(ledger.settings, name).split("\nGO\n"):
-            if batch.strip():
-                administrator.execute(batch)
+        for name, password in logins.values():
+            administrator.execute(f"CREATE LOGIN [{name}] WITH PASSWORD = N'{password}', CHECK_POLICY = OFF")
+        administrator.execute(f"USE [{ledger.dsn.database}];")
+        for batch in go_batches(grants.script(ledger.settings, names)):
+            administrator.execute(batch)
     finally:
         administrator.close()
-    dsn = ledger.dsn.for_login(name, Secret(password))
-    yield replace(ledger, dsn=dsn, connect=connecting(dsn))
+    dsns = {role: ledger.dsn.for_login(name, Secret(password)) for role, (name, password) in logins.items()}
+    return {
+        role: replace(ledger, dsn=dsn, connect=connecting(dsn), closer=connecting(dsns["closer"]))
+        for role, dsn in dsns.items()
+    }
 
 
-def test_a_controller_runs_a_whole_life(ledger: LiveLedger, controller: LiveLedger) -> None:
+@pytest.fixture(scope="module")
+def controller(by_role: Mapping[str, LiveLedger]) -> LiveLedger:
+    return by_role["controller"]
+
+
+def test_a_controller_and_a_closer_run_a_whole_life(ledger: LiveLedger, controller: LiveLedger) -> None:
     activation = controller.active(domains=ledger.enroll(2))
     operation = controller.admit(activation, principals=[*controller.clickhouse(), *controller.login()])
     controller.charges.charge(activation.activation_id, "w000", 1, 10, attempt=operation.attempt)
@@ -41,6 +55,18 @@ def test_a_controller_runs_a_whole_life(ledger: LiveLedger, controller: LiveLedg
     install.audit(controller.connect, controller.settings)
 
 
+def test_a_controller_can_move_no_gate_and_is_told_which_role_can(ledger: LiveLedger, controller: LiveLedger) -> None:
+    operation = controller.admit(controller.active(domains=ledger.enroll(2)), principals=controller.login())
+    gates = LoginGateStore(controller.connect, controller.settings, role="controller")
+    with pytest.raises(ConfigurationError, match="role_right_missing") as refused:
+        gates.to_closing(operation.attempt)
+    assert "role controller" in str(refused.value)
+    assert "docs/roles.md" in refused.value.check
+    gate = gates.read(operation.attempt)
+    assert gate is not None and gate.state == "JOURNALED"
+
+
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -54,7 +80,27 @@ def test_a_controller_runs_a_whole_life(ledger: LiveLedger, controller: LiveLedg
         "TRUNCATE TABLE dpone_ext.source_charges",
     ],
 )
-def test_a_controller_can_neither_delete_nor_define(ledger: LiveLedger, controller: LiveLedger, statement: str) -> None:
+def test_nobody_can_delete_or_define(
+    ledger: LiveLedger, by_role: Mapping[str, LiveLedger], role: str, statement: str
+) -> None:
     with pytest.raises(Exception, match=r"permission|does not exist|Cannot"):
-        controller.rows(statement)
+        by_role[role].rows(statement)
     install.audit(ledger.connect, ledger.settings)
+
+
+@pytest.mark.parametrize("role", ["issuer", "closer"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO dpone_ext.evidence (operation_key) VALUES ('x')",
+        "UPDATE dpone_control.composition_operations SET state = 'SUCCEEDED'",
+        "INSERT INTO dpone_control.composition_proofs (operation_key) VALUES ('x')",
+        "INSERT INTO dpone_control.composition_login_gates (operation_key) VALUES ('x')",
+        "UPDATE dpone_control.composition_mssql_enrollments SET writer_role = N'db_owner'",
+    ],
+)
+def test_who_issues_or_closes_neither_admits_nor_concludes(
+    by_role: Mapping[str, LiveLedger], role: str, statement: str
+) -> None:
+    with pytest.raises(Exception, match=r"permission was denied"):
+        by_role[role].rows(statement)
