@@ -13,7 +13,8 @@ from tsqldev.pytest_plugin import TsqlServer
 from tsqldev.types import MAX, SqlType, nvarchar, varbinary, varchar
 from tsqldev.wire.collations import collation_bytes
 from tsqldev.wire.decode import read_type
-from tsqldev.wire.encode import row_encoder, wire_type
+from tsqldev.wire.encode import wire_type
+from tsqldev.wire.rows import plain_row_encoder, row_encoder
 
 from .double import DAY, Double
 from .rawclient import ATTENTION, BULK_LOAD, LOGIN7, PRELOGIN, SQL_BATCH, RawClient, batch, login7, prelogin
@@ -111,7 +112,39 @@ def test_what_is_written_is_read_back(type: SqlType, values: st.SearchStrategy[o
 
 def test_a_row_of_another_width_than_its_columns_is_refused() -> None:
     with pytest.raises(ValueError, match="2 values for 1 columns"):
-        row_encoder([SqlType("int")])((1, 2))
+        plain_row_encoder([SqlType("int")])((1, 2))
+    with pytest.raises(ValueError, match="too many values"):
+        row_encoder((SqlType("int"),))((1, 2))
+
+
+_COLUMNS: list[tuple[SqlType, st.SearchStrategy[object]]] = [
+    *_ROUND_TRIP,
+    (SqlType("bit"), st.integers(0, 1)),
+    (SqlType("tinyint"), st.integers(0, 255)),
+    (SqlType("real"), st.floats(width=32, allow_nan=False, allow_infinity=False)),
+    (SqlType("decimal", precision=9, scale=2), st.integers(-(10**9) + 1, 10**9 - 1).map(lambda n: Decimal(f"{n}e-2"))),
+    (SqlType("numeric", precision=19, scale=0), st.integers(-(10**19) + 1, 10**19 - 1).map(Decimal)),
+    (SqlType("decimal", precision=28, scale=9), st.integers(-(10**28) + 1, 10**28 - 1).map(lambda n: Decimal(n) / 1)),
+    (SqlType("smallmoney"), st.integers(-(2**31), 2**31 - 1).map(lambda n: Decimal(f"{n}e-4"))),
+    (SqlType("datetime2", scale=6), st.integers(0, 3_652_059 * DAY - 1)),
+    (SqlType("datetime2", scale=0), st.integers(0, 3_652_059 * DAY - 1)),
+    (SqlType("smalldatetime"), st.integers(0, 65535 * 1440)),
+    (SqlType("char", length=3, collation="SQL_Latin1_General_CP1_CI_AS"), st.text(alphabet="aé€", max_size=3)),
+    (SqlType("nchar", length=3, collation="SQL_Latin1_General_CP1_CI_AS"), st.text(max_size=3)),
+    (varchar(20), st.text(alphabet="aé€", max_size=20)),
+    (varchar(MAX), st.text(alphabet="aé€")),
+]
+
+
+@given(st.data())
+def test_a_function_written_for_its_columns_gives_the_bytes_of_each_value(data: st.DataObject) -> None:
+    picked = data.draw(st.lists(st.sampled_from(range(len(_COLUMNS))), min_size=0, max_size=12))
+    types = tuple(_COLUMNS[number][0] for number in picked)
+    row = tuple(data.draw(st.none() | _COLUMNS[number][1]) for number in picked)
+    assert row_encoder(types)(row) == plain_row_encoder(types)(row)
+    assert plain_row_encoder(types)(row) == b"\xd1" + b"".join(
+        wire_type(type)[1](value) for type, value in zip(types, row, strict=True)
+    )
 
 
 # ---- streams

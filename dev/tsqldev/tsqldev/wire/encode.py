@@ -1,16 +1,15 @@
 """Values and types on the way to the client: TYPE_INFO and the bytes of a value (MS-TDS 2.2.5.4 to 2.2.5.6).
 
-Every column gets one function from a value (as `tsqldev.types` holds it) to its bytes; a row is their concatenation.
+Every column gets one function from a value (as `tsqldev.types` holds it) to its bytes.
 Types are always sent in the form that can be NULL, whatever the flags of the column say.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import lru_cache
-from operator import call
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +22,7 @@ DATETIME_UNITS_A_DAY = 300 * 86400
 Encoder = Callable[[Any], bytes]
 
 _exact = Context(prec=80)
-_scaled = _exact.scaleb
+exact_scaled = _exact.scaleb
 _NULL8 = b"\x00"
 _NULL16 = b"\xff\xff"
 _NULL_PLP = b"\xff" * 8
@@ -87,7 +86,7 @@ def _money() -> tuple[bytes, Encoder]:
     def encode(value: Decimal | None) -> bytes:
         if value is None:
             return _NULL8
-        units = int(_scaled(value, 4))
+        units = int(exact_scaled(value, 4))
         return pack(8, units >> 32, units & 0xFFFFFFFF)
 
     return b"\x6e\x08", encode
@@ -97,7 +96,7 @@ def _smallmoney() -> tuple[bytes, Encoder]:
     pack = struct.Struct("<Bi").pack
 
     def encode(value: Decimal | None) -> bytes:
-        return _NULL8 if value is None else pack(4, int(_scaled(value, 4)))
+        return _NULL8 if value is None else pack(4, int(exact_scaled(value, 4)))
 
     return b"\x6e\x04", encode
 
@@ -161,7 +160,7 @@ def _decimal(type: SqlType) -> tuple[bytes, Encoder]:
     def encode(value: Decimal | None) -> bytes:
         if value is None:
             return _NULL8
-        units = int(_scaled(value, scale))
+        units = int(exact_scaled(value, scale))
         return positive + units.to_bytes(size, "little") if units >= 0 else negative + (-units).to_bytes(size, "little")
 
     return bytes([0x6C if type.name == "numeric" else 0x6A, size + 1, precision, scale]), encode
@@ -272,16 +271,3 @@ def _character(type: SqlType) -> tuple[bytes, Encoder]:
 
     info = bytes([code]) + _U16(size) + collation
     return info, encode if unicode or fixed else encode_ascii
-
-
-def row_encoder(types: Sequence[SqlType]) -> Callable[[Sequence[Any]], bytes]:
-    """A function from one row to its ROW token."""
-    encoders = tuple(wire_type(type)[1] for type in types)
-    join, count = b"".join, len(encoders)
-
-    def encode(row: Sequence[Any]) -> bytes:
-        if len(row) != count:
-            raise ValueError(f"a row of {len(row)} values for {count} columns")
-        return join((b"\xd1", *map(call, encoders, row)))
-
-    return encode

@@ -8,10 +8,11 @@ from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, ResultSink, RpcParameter
 from tsqldev.types import SqlType
 from tsqldev.wire import tokens
-from tsqldev.wire.encode import row_encoder
+from tsqldev.wire.rows import plain_row_encoder, row_encoder
 from tsqldev.wire.transport import MessageWriter
 
 _ROWS_AT_ONCE = 32 * 1024
+_FEW_ROWS = 50
 
 
 class Response(ResultSink):
@@ -29,7 +30,7 @@ class Response(ResultSink):
         self._held: tuple[int, int, int, str] | None = None
         self._failed = False
         self._depth = 0
-        self._encode: Callable[[Sequence[object]], bytes] = lambda row: b""
+        self._types: tuple[SqlType, ...] = ()
         self._outputs: list[tuple[int, str]] = []
         self.fatal = False
 
@@ -61,17 +62,19 @@ class Response(ResultSink):
 
     def columns(self, columns: Sequence[Column]) -> None:
         self._add(tokens.column_metadata(columns))
-        self._encode = row_encoder([column.type for column in columns])
+        self._types = tuple(column.type for column in columns)
 
     def rows(self, rows: Iterable[Sequence[object]]) -> None:
         if self._attention():
             return
         self._release(more=True)
-        encode, write = self._encode, self._writer.write
+        encode, write = plain_row_encoder(self._types), self._writer.write
         pending: list[bytes] = []
         size = 0
         try:
-            for row in rows:
+            for number, row in enumerate(rows):
+                if number == _FEW_ROWS:
+                    encode = row_encoder(self._types)
                 data = encode(row)
                 pending.append(data)
                 size += len(data)
