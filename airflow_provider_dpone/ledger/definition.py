@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from airflow_provider_dpone.contracts.canonical import sha256_text
@@ -44,32 +44,32 @@ _FIXED_TYPES = {"bigint": (8, 19, 0), "int": (4, 10, 0), "tinyint": (1, 3, 0)}
 _DATETIME2_3 = (7, 23, 3)
 
 
-def install_batches(settings: LedgerSettings) -> list[tuple[str, str]]:
+def install_batches(settings: LedgerSettings, files: Sequence[str] = INSTALL_FILES) -> list[tuple[str, str]]:
     """Every table and then every trigger, as (block name, text), in an order in which they can be created."""
     sql = LedgerSql(settings)
-    names = [name for path in INSTALL_FILES for name in install_names(path)]
+    names = [name for path in files for name in install_names(path)]
     tables = [name for name in names if name.startswith("table_")]
     triggers = [name for name in names if name.startswith("trigger_")]
     return [(name, sql.text(name)) for name in (*tables, *triggers)]
 
 
-def structure_lines(settings: LedgerSettings) -> list[str]:
+def structure_lines(settings: LedgerSettings, files: Sequence[str] = INSTALL_FILES) -> list[str]:
     """The catalog lines of an intact ledger, in the order in which the server's digest takes them."""
     lines: list[str] = []
-    for name, text in install_batches(settings):
+    for name, text in install_batches(settings, files):
         lines.extend(_table_lines(text) if name.startswith("table_") else _trigger_lines(text))
     return sorted(lines)
 
 
 @cache
-def structure_sha256(settings: LedgerSettings) -> str:
+def structure_sha256(settings: LedgerSettings, files: tuple[str, ...] = INSTALL_FILES) -> str:
     """What the server must compute over its own catalog: SHA-256 of the lines as UTF-16, joined by line feeds."""
-    return sha256_text("\n".join(structure_lines(settings)).encode("utf-16-le"))
+    return sha256_text("\n".join(structure_lines(settings, files)).encode("utf-16-le"))
 
 
-def table_names(settings: LedgerSettings) -> frozenset[tuple[str, str]]:
+def table_names(settings: LedgerSettings, files: Sequence[str] = INSTALL_FILES) -> frozenset[tuple[str, str]]:
     """(schema, table) of every table of the definition."""
-    found = (_TABLE.match(text) for name, text in install_batches(settings) if name.startswith("table_"))
+    found = (_TABLE.match(text) for name, text in install_batches(settings, files) if name.startswith("table_"))
     return frozenset((match["schema"], match["table"]) for match in found if match)
 
 

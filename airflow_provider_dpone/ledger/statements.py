@@ -16,8 +16,11 @@ from airflow_provider_dpone.ledger.settings import LedgerSettings
 
 #: Files that hold statements, in the order in which a name is looked up. The three install files hold the definition.
 INSTALL_FILES = ("install_common", "install_gate", "install_extension")
+#: The definitions of the optional groups.
+GROUP_FILES = ("install_trust", "install_registration")
 FILES = (
     *INSTALL_FILES,
+    *GROUP_FILES,
     "installation",
     "grants",
     "transaction",
@@ -27,16 +30,27 @@ FILES = (
     "proofs",
     "gates",
     "records",
+    "groups",
+    "trust",
+    "registration",
 )
 
-#: Blocks of transaction.sql and operations.sql that are parts of other statements.
+#: Blocks of transaction.sql, operations.sql and groups.sql that are parts of other statements.
 _FRAGMENTS = {
     "audit": "audit",
     "catalog": "catalog",
     "checks": "checks",
     "live_incarnation": "live_incarnation",
     "require_lock": "require_lock",
+    "require_session": "require_session",
     "operation_rows": "operation_rows",
+}
+
+#: The catalog of an optional group is the ledger's catalog statement over that group's schema.
+_GROUP_FRAGMENTS = {
+    f"{group}_{fragment}": (fragment, f"{group}_text")
+    for group in ("trust", "registration")
+    for fragment in ("catalog", "checks")
 }
 
 
@@ -51,6 +65,12 @@ class LedgerSql:
             "extension_text": _text(settings.extension_schema),
             "authority_text": _text(quote_mssql(settings.control_schema, "composition_authority")),
             "incarnation_text": _text(quote_mssql(settings.extension_schema, "incarnation")),
+            "trust": quote_mssql(settings.trust_schema),
+            "registration": quote_mssql(settings.registration_schema),
+            "trust_text": _text(settings.trust_schema),
+            "registration_text": _text(settings.registration_schema),
+            "trust_version_text": _text(quote_mssql(settings.trust_schema, "trust_version")),
+            "registration_version_text": _text(quote_mssql(settings.registration_schema, "registration_version")),
             "service_text": _text(settings.service_id),
             "lock_timeout_ms": str(settings.lock_timeout_seconds * 1000),
         }
@@ -70,6 +90,9 @@ class LedgerSql:
     def _slot(self, slot: str) -> str:
         if slot in _FRAGMENTS:
             return self.text(_FRAGMENTS[slot])
+        if slot in _GROUP_FRAGMENTS:
+            fragment, schema = _GROUP_FRAGMENTS[slot]
+            return self.text(fragment, control_text=self._slots[schema], extension_text=self._slots[schema])
         return self._slots[slot]
 
 
