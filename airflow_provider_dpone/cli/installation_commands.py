@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition import enrolment
+from airflow_provider_dpone.composition.profile_folder import read_profile_folder
+from airflow_provider_dpone.contracts.gate_profile import (
+    AUTHORITY_CLASSES,
+    PROFILE_CASES,
+    AuthorityClass,
+    GateReceipt,
+)
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
-from airflow_provider_dpone.ledger import grants
+from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, grants
 from airflow_provider_dpone.ledger import install as installation
 
 
@@ -18,11 +27,21 @@ def ledger() -> None:
     """The control ledger of one SQL Server instance."""
 
 
+_AUTHORITY = click.option(
+    "--authority",
+    type=click.Choice(AUTHORITY_CLASSES),
+    default="production",
+    show_default=True,
+    help="The class of authority, for good. Production stands on SQL Server only.",
+)
+
+
 @ledger.command()
+@_AUTHORITY
 @click.pass_context
-def render(context: click.Context) -> None:
+def render(context: click.Context, authority: AuthorityClass) -> None:
     """Print the installation script, in batches that GO separates."""
-    click.echo(installation.render(configuration(context).ledger))
+    click.echo(installation.render(configuration(context).ledger, authority=authority))
 
 
 @ledger.command("render-grants")
@@ -40,13 +59,47 @@ def render_grants(context: click.Context, controller: str, issuer: str, closer: 
 
 
 @ledger.command()
+@_AUTHORITY
 @click.pass_context
-def install(context: click.Context) -> None:
+def install(context: click.Context, authority: AuthorityClass) -> None:
     """Install into the empty control database, as the account of the role `installer`."""
     settings = configuration(context)
     dsn = settings.mssql("installer")
-    installation.apply(lambda: connect_mssql(dsn), settings.ledger)
-    click.echo(f"installed; service id {settings.ledger.service_id}")
+    installation.apply(lambda: connect_mssql(dsn), settings.ledger, authority=authority)
+    click.echo(f"installed; service id {settings.ledger.service_id}, {authority} authority")
+
+
+@ledger.command("record-profile")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.pass_context
+def record_profile(context: click.Context, folder: Path) -> None:
+    """Record a green gate profile, as the installer: FOLDER is what the profile's runner wrote."""
+    receipt = read_profile_folder(folder)
+    settings = configuration(context)
+    dsn = settings.mssql("installer")
+    standing = GateReceiptStore(lambda: connect_mssql(dsn), settings.ledger).record(receipt)
+    click.echo(_receipt_line(standing, receipt))
+
+
+@ledger.command()
+@click.pass_context
+def status(context: click.Context) -> None:
+    """The class of authority, the server, and the recorded gate profiles with what each of them unlocks."""
+    settings = configuration(context)
+    dsn = settings.mssql("controller")
+    standing = GateReceiptStore(lambda: connect_mssql(dsn), settings.ledger).standing()
+    door = "open" if standing.unlocked_by else "shut: no recorded gate profile unlocks it here"
+    click.echo(f"{settings.ledger.service_id}  {standing.authority} authority on {standing.server}  activation {door}")
+    for receipt in standing.receipts:
+        click.echo(f"    {_receipt_line(standing, receipt)}")
+
+
+def _receipt_line(standing: GateStanding, receipt: GateReceipt) -> str:
+    unlocked = standing.unlocked_class(receipt)
+    return (
+        f"{receipt.sha256}  gate profile {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}, "
+        f"provider {receipt.product_version}: {'unlocks ' + unlocked if unlocked else 'unlocks nothing here'}"
+    )
 
 
 @ledger.command()

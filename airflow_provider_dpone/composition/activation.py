@@ -4,6 +4,9 @@
 
 The request is recorded before anything is sent: after a lost acknowledgement the same command with the same activation
 id goes on where the ledger stands. Tasks are refused until the ledger says ACTIVE. Undoing a deployment undoes no SQL.
+
+The ledger refuses prepare and activate unless a recorded gate profile unlocks its authority on the server as it is, so a
+resumed activation passes that door again before `current` is switched.
 """
 
 from __future__ import annotations
@@ -52,13 +55,13 @@ class CompositionActivation:
     def retire(self, activation_id: str) -> Activation:
         """Close admission, and release the guards once every attempt is resolved. Repeatable.
 
-        One that was only prepared is opened first: the ledger knows no other way out of that state.
+        One that was only prepared is withdrawn: nobody is admitted on the way.
         """
         request, _ = projection.recorded(self._root, activation_id)
         state = self._require(request).state
         if state == "PREPARED":
-            state = self._store.activate(request).state
-        if state == "ACTIVE":
+            self._store.withdraw(request)
+        elif state == "ACTIVE":
             self._store.begin_retirement(request)
         return self._store.finalize_retirement(request)
 

@@ -6,6 +6,7 @@ under one lock, committed once and read back. Stores take a function that gives 
 
 from airflow_provider_dpone.ledger.attempts import AttemptStore
 from airflow_provider_dpone.ledger.charges import ChargeStore
+from airflow_provider_dpone.ledger.gate_receipts import GateReceiptStore, GateStanding
 from airflow_provider_dpone.ledger.gates import LoginGateStore
 from airflow_provider_dpone.ledger.owners import ActivationStore
 from airflow_provider_dpone.ledger.records import Activation, Blocker, Charge, Evidence
@@ -20,6 +21,8 @@ __all__ = [
     "Charge",
     "ChargeStore",
     "Evidence",
+    "GateReceiptStore",
+    "GateStanding",
     "LedgerSettings",
     "LoginGateStore",
     "SnapshotStore",

@@ -17,7 +17,7 @@ from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
 
 SCHEMA_VERSION = 2
-EXTENSION_VERSION = 1
+EXTENSION_VERSION = 2
 
 #: How many differing catalog lines an error names.
 _NAMED_DIFFERENCES = 6
@@ -100,6 +100,7 @@ def _verify_incarnation(rows: Sequence[tuple[Any, ...]], live: Sequence[tuple[An
         raise ConfigurationError(
             "ledger_extension_version",
             happened=f"the extension group has version {version}; this program speaks {EXTENSION_VERSION} only.",
+            check="which version of this provider installed the ledger; a ledger is not converted.",
         )
     if len(live) != 1 or None in live[0][:2]:
         raise ConfigurationError(

@@ -15,9 +15,11 @@ from airflow_provider_dpone.contracts.errors import (
     ControlUnavailable,
     LedgerTampered,
 )
+from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, engine_of, may_be_production
 from airflow_provider_dpone.drivers import Connect, Connection, drain
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
+from airflow_provider_dpone.ledger.gate_receipts import read_standing
 from airflow_provider_dpone.ledger.owners import read_activations
 from airflow_provider_dpone.ledger.reading import read_evidence, read_operation
 from airflow_provider_dpone.ledger.settings import LedgerSettings
@@ -44,29 +46,31 @@ class AuditReport:
     evidence_documents: int
     snapshot_records: int
     domains: int
+    gate_receipts: int
 
 
-def render(settings: LedgerSettings) -> str:
+def render(settings: LedgerSettings, *, authority: AuthorityClass) -> str:
     """The whole installation as GO-separated batches, for a DBA to read and to run in the empty control database."""
     sql = LedgerSql(settings)
-    batches = [sql.text("allow_snapshot"), *_transaction_batches(settings), sql.text("commit")]
+    batches = [sql.text("allow_snapshot"), *_transaction_batches(settings, authority), sql.text("commit")]
     return "".join(f"{batch}\nGO\n" for batch in batches)
 
 
-def apply(connect: Connect, settings: LedgerSettings) -> None:
-    """Install the ledger into the database of the connection, in one transaction.
+def apply(connect: Connect, settings: LedgerSettings, *, authority: AuthorityClass) -> None:
+    """Install the ledger into the database of the connection, in one transaction, with its class of authority for good.
 
     Refused with ConfigurationError when anything is already in its place: a ledger, a part of one, another version, or
-    tables of an older layout. Verified on another connection before it returns.
+    tables of an older layout; and for production authority on anything but SQL Server. Verified on another connection
+    before it returns.
     """
     sql = LedgerSql(settings)
     connection = connect()
     try:
         cast("Any", connection).setautocommit(True)
-        _require_database(connection, sql)
+        _require_database(connection, sql, authority)
         _require_empty(connection, sql, settings)
         drain(connection, sql.text("allow_snapshot"))
-        for batch in _transaction_batches(settings):
+        for batch in _transaction_batches(settings, authority):
             drain(connection, batch)
             if batch == sql.text("begin_install"):
                 # Looked at again under the lock: another installer may have been faster.
@@ -112,25 +116,26 @@ def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
             evidence_documents=evidence,
             snapshot_records=records,
             domains=domains,
+            gate_receipts=len(read_standing(transaction).receipts),
         )
 
     return ControlLedger(connect, settings).read(query)
 
 
-def _transaction_batches(settings: LedgerSettings) -> list[str]:
+def _transaction_batches(settings: LedgerSettings, authority: AuthorityClass) -> list[str]:
     """Everything between the begin and the commit: schemas, tables, the two seed rows, and the triggers at last."""
     sql = LedgerSql(settings)
     blocks = install_batches(settings)
     tables = [text for name, text in blocks if name.startswith("table_")]
     triggers = [text for name, text in blocks if name.startswith("trigger_")]
     schemas = [sql.text("create_control_schema"), sql.text("create_extension_schema")]
-    seeds = [sql.text("seed_authority"), sql.text("seed_incarnation")]
+    seeds = [sql.text("seed_authority"), sql.text("seed_incarnation", authority_class=f"'{authority}'")]
     return [sql.text("begin_install"), *schemas, *tables, *seeds, *triggers]
 
 
-def _require_database(connection: Connection, sql: LedgerSql) -> None:
+def _require_database(connection: Connection, sql: LedgerSql, authority: AuthorityClass) -> None:
     [[row]] = drain(connection, sql.text("database"))
-    name, collation, containment, trustworthy, chaining, major_version = row
+    name, collation, containment, trustworthy, chaining, major_version, version_text, product_version = row
     wrong = []
     if major_version < OLDEST_MAJOR_VERSION:
         wrong.append(f"its server has the major version {major_version}, and 15 (SQL Server 2019) is the oldest")
@@ -146,6 +151,15 @@ def _require_database(connection: Connection, sql: LedgerSql) -> None:
             happened=f"the database {name} cannot hold a ledger: {'; '.join(wrong)}.",
             not_done="nothing was installed.",
             check="docs/roles.md on the control database; make a new one for the ledger alone.",
+        )
+    server = engine_of(str(version_text), str(product_version))
+    if authority == "production" and not may_be_production(server):
+        raise ConfigurationError(
+            "production_authority",
+            happened=f"a ledger with production authority stands on SQL Server only, and this server calls itself "
+            f"{server.name!r}.",
+            not_done="nothing was installed.",
+            check="whether this is the intended server; for tests and demonstrations, `--authority nonproduction`.",
         )
 
 

@@ -2,12 +2,14 @@
 
 prepare reserves every domain of the request at its next epoch, activate opens admission, begin_retirement closes it
 and finalize_retirement gives the domains back when nothing is unresolved. Each step is repeatable: asked again with the
-same request, it answers what is stored.
+same request, it answers what is stored. prepare and activate pass the door first: a recorded gate profile that unlocks
+the ledger's authority on the server as it is in that transaction. withdraw is the way out of PREPARED when it does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from airflow_provider_dpone.contracts.activation import ActivationRequest, decode_request
@@ -25,6 +27,7 @@ from airflow_provider_dpone.contracts.ownership import owner_key
 from airflow_provider_dpone.contracts.rules import coordinate_text
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import history
+from airflow_provider_dpone.ledger.gate_receipts import STANDING, standing_of
 from airflow_provider_dpone.ledger.records import Activation, OwnerState
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
@@ -45,13 +48,17 @@ class ActivationStore:
         """Reserve all domains of the request for a new PREPARED owner, each at its next epoch.
 
         Refuses with Overlap while another owner holds one of them, with ConfigurationError when one is not enrolled,
-        and with Duplicate when the activation id was used with another request.
+        with Duplicate when the activation id was used with another request, and with AdmissionRefused when no recorded
+        gate profile unlocks this ledger's authority on this server.
         """
         _require_admissible(request)
 
         def work(transaction: ControlTransaction) -> Activation | None:
-            results = transaction.run(("owner_rows", [request.owner_key]), ("owned_domains", []), ("history", []))
-            history.verify(results[4:])
+            results = transaction.run(
+                ("owner_rows", [request.owner_key]), ("owned_domains", []), STANDING, ("history", [])
+            )
+            history.verify(results[6:])
+            standing_of(results[4:6]).require_unlocked()
             owner, partitions, _, domains = results[:4]
             if owner:
                 return _exact(_activation(owner[0], partitions), request)
@@ -61,8 +68,12 @@ class ActivationStore:
         return self._ledger.mutate("prepare", work, self._readback(request, "PREPARED"), unknown=ActivationUnknown)
 
     def activate(self, request: ActivationRequest) -> Activation:
-        """Open admission: PREPARED -> ACTIVE."""
+        """Open admission: PREPARED -> ACTIVE. Refused as ``prepare`` is when the door is shut."""
         return self._advance(request, "PREPARED", "ACTIVE")
+
+    def withdraw(self, request: ActivationRequest) -> Activation:
+        """Take back what was only prepared: PREPARED -> RETIRING in one transaction, so that nobody is ever admitted."""
+        return self._advance(request, "PREPARED", "ACTIVE", "RETIRING")
 
     def begin_retirement(self, request: ActivationRequest) -> Activation:
         """Close admission: ACTIVE -> RETIRING. Operations that run go on to their end."""
@@ -103,11 +114,18 @@ class ActivationStore:
         """Every activation, by its id."""
         return self._ledger.read(read_activations)
 
-    def _advance(self, request: ActivationRequest, before: OwnerState, after: OwnerState) -> Activation:
+    def _advance(self, request: ActivationRequest, before: OwnerState, *states: OwnerState) -> Activation:
+        """Through the states to the last of them, in one transaction."""
+        after = states[-1]
+
         def work(transaction: ControlTransaction) -> Activation | None:
-            results = transaction.run(("owner_rows", [request.owner_key]), ("history", []))
-            history.verify(results[3:])
+            door = (STANDING,) if after == "ACTIVE" else ()
+            results = transaction.run(("owner_rows", [request.owner_key]), ("history", []), *door)
             owner, partitions, unresolved = results[:3]
+            past = results[3 : 3 + len(history.FINDINGS)]
+            history.verify(past)
+            if door:
+                standing_of(results[3 + len(past) :]).require_unlocked()
             if not owner:
                 raise ParentNotActive(
                     "parent_absent", happened=f"the ledger has no activation {request.activation_id}."
@@ -122,7 +140,10 @@ class ActivationStore:
                     not_done="its state was not changed.",
                 )
             _require_held(activation, partitions)
-            parts: list[Part] = [("advance_owner", [activation.owner_key, before, after])]
+            *between, last = pairwise((before, *states))
+            for step in between:
+                transaction.run(("advance_owner", [activation.owner_key, *step]))
+            parts: list[Part] = [("advance_owner", [activation.owner_key, *last])]
             if after == "RETIRED":
                 if unresolved:
                     raise Overlap(

@@ -1,4 +1,4 @@
-"""Records on which engine a profile ran: emulation or SQL Server, with its full version text."""
+"""Records on which server a profile ran, by the server's own words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 def _engine(tsql_server: Any, record_testsuite_property: Callable[[str, object], None]) -> None:
     connection = tsql_server.connect()
     try:
-        version = connection.execute("SELECT @@VERSION").fetchone()[0]
+        query = "SELECT @@VERSION, CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion'))"
+        version_text, product_version = connection.execute(query).fetchone()
     finally:
         connection.close()
-    record_testsuite_property("engine_version", " ".join(str(version).split()))
-    record_testsuite_property("engine_kind", "emulation" if tsql_server.emulation else "sqlserver")
+    record_testsuite_property("engine_version_text", " ".join(str(version_text).split()))
+    record_testsuite_property("engine_product_version", str(product_version))

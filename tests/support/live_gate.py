@@ -32,6 +32,7 @@ from airflow_provider_dpone.ledger import (
 )
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
 from tests.support import ledger_records as make
+from tests.support.gate_receipts import open_door
 from tests.support.ledger_records import SERVICE
 
 ROLE = "dpone_writer"
@@ -234,7 +235,8 @@ def provision(dba: MsSqlDsn) -> LiveGate:
             login = quote_mssql(name)
             drain(connection, f"CREATE LOGIN {login} WITH PASSWORD = {hashed_password(secret)} HASHED;")
     at_control, at_target = replace(dba, database=control), replace(dba, database=target)
-    install.apply(lambda: connect(at_control), settings)
+    install.apply(lambda: connect(at_control), settings, authority="nonproduction")
+    open_door(lambda: connect(at_control), settings)
     standing = grants.StandingLogins(
         controller=logins["controller"], issuer=logins["issuer"], closer=logins["closer"], others=[logins["observer"]]
     )

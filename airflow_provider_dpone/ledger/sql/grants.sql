@@ -5,9 +5,10 @@
 CREATE USER {{user}} FOR LOGIN {{user}};
 
 -- name: grant_controller
--- To read and to move rows forward, never to delete or to define; the extension schema is append-only.
+-- To read and to move rows forward, never to delete or to define; receipts that open the door are the installer's alone.
 GRANT SELECT, INSERT, UPDATE, VIEW DEFINITION ON SCHEMA::{{control}} TO {{user}};
 GRANT SELECT, INSERT, VIEW DEFINITION ON SCHEMA::{{extension}} TO {{user}};
+DENY INSERT ON OBJECT::{{extension}}.[gate_receipts] TO {{user}};
 
 -- name: deny_gates
 -- Who admits and finalizes neither issues nor closes, although the schema's rights would let it write these rows.

@@ -1,7 +1,7 @@
 -- The extension group, in its own schema and with its own version. Read by ledger/definition.py.
 
 -- name: table_incarnation
--- Which database this ledger was installed in, so that a restored or copied ledger is told from the original.
+-- Which database this ledger was installed in, to tell a copy from it, and its authority: production on SQL Server only.
 CREATE TABLE {{extension}}.[incarnation] (
     [singleton] tinyint NOT NULL,
     [extension_version] int NOT NULL,
@@ -10,9 +10,11 @@ CREATE TABLE {{extension}}.[incarnation] (
     [create_token] varchar(33) COLLATE Latin1_General_100_BIN2 NOT NULL,
     [checks_sha256] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL,
     [installed_on] nvarchar(400) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [authority_class] varchar(16) COLLATE Latin1_General_100_BIN2 NOT NULL,
     CONSTRAINT [pk_incarnation] PRIMARY KEY CLUSTERED ([singleton]),
     CONSTRAINT [ck_incarnation_singleton] CHECK ([singleton] = 1),
-    CONSTRAINT [ck_incarnation_version] CHECK ([extension_version] = 1)
+    CONSTRAINT [ck_incarnation_version] CHECK ([extension_version] = 2),
+    CONSTRAINT [ck_incarnation_authority] CHECK (([authority_class] = 'production' AND DATALENGTH([authority_class]) = 10 AND LEFT([installed_on], 20) = N'Microsoft SQL Server') OR ([authority_class] = 'nonproduction' AND DATALENGTH([authority_class]) = 13))
 );
 
 -- name: table_evidence
@@ -83,6 +85,20 @@ CREATE TABLE {{extension}}.[source_charges] (
     CONSTRAINT [fk_source_charges_owner] FOREIGN KEY ([owner_key]) REFERENCES {{control}}.[composition_owners] ([owner_key]),
     CONSTRAINT [fk_source_charges_operation] FOREIGN KEY ([operation_key]) REFERENCES {{control}}.[composition_operations] ([operation_key]),
     CONSTRAINT [ck_source_charges_bytes] CHECK ([charged_bytes] >= 1 AND [cumulative_bytes] >= [charged_bytes] AND [cumulative_bytes] <= [ceiling_bytes])
+);
+
+-- name: table_gate_receipts
+-- Green runs of the gate profile: on which server version, with which version of this provider. An activation needs one.
+CREATE TABLE {{extension}}.[gate_receipts] (
+    [receipt_sha256] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [engine_name] nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [engine_product_version] nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [product_version] nvarchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL,
+    [receipt_document] varbinary(max) NOT NULL,
+    [recorded_at] datetime2(3) NOT NULL,
+    CONSTRAINT [pk_gate_receipts] PRIMARY KEY CLUSTERED ([receipt_sha256]),
+    CONSTRAINT [ck_gate_receipts_key] CHECK (DATALENGTH([receipt_sha256]) = 71 AND DATALENGTH([engine_name]) > 0 AND DATALENGTH([engine_product_version]) > 0 AND DATALENGTH([product_version]) > 0),
+    CONSTRAINT [ck_gate_receipts_document] CHECK (DATALENGTH([receipt_document]) > 0 AND DATALENGTH([receipt_document]) <= 65536)
 );
 
 -- name: trigger_incarnation
@@ -172,4 +188,19 @@ BEGIN
                               AND i.[ceiling_bytes] = p.[ceiling_bytes]
                               AND CONVERT(decimal(20, 0), i.[cumulative_bytes]) = CONVERT(decimal(20, 0), p.[cumulative_bytes]) + i.[charged_bytes])))
         THROW 51000, 'DPONE_LEDGER: charge_sequence', 1;
+END
+
+-- name: trigger_gate_receipts
+-- Receipts are append-only, and a digest is that of its bytes: none is changed into another.
+CREATE TRIGGER {{extension}}.[tr_gate_receipts] ON {{extension}}.[gate_receipts]
+AFTER INSERT, UPDATE, DELETE
+AS
+BEGIN
+    SET NOCOUNT ON;
+    {{require_lock}}
+    IF EXISTS (SELECT 1 FROM deleted)
+        THROW 51000, 'DPONE_LEDGER: receipt_immutable', 1;
+    IF EXISTS (SELECT 1 FROM inserted AS i
+               WHERE i.[receipt_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', i.[receipt_document]), 2)))
+        THROW 51000, 'DPONE_LEDGER: receipt_digest', 1;
 END

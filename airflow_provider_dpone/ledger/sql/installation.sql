@@ -12,8 +12,9 @@ WHERE s.[name] IN ({{control_text}}, {{extension_text}}) OR (o.[type] = 'U' AND 
 ORDER BY s.[name], o.[name];
 
 -- name: database
--- Where an installation would go: name, collation, containment, chaining, and the server's major version (15 is 2019).
-SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, SERVERPROPERTY('ProductMajorVersion'))
+-- Where an installation would go: name, collation, containment, chaining, and the server: major version (15 is 2019), @@VERSION, version.
+SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, SERVERPROPERTY('ProductMajorVersion')),
+    CONVERT(nvarchar(400), @@VERSION), CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion'))
 FROM sys.databases AS d WHERE d.[database_id] = DB_ID();
 
 -- name: create_control_schema
@@ -29,12 +30,12 @@ CREATE SCHEMA {{extension}} AUTHORIZATION [dbo];
 INSERT INTO {{control}}.[composition_authority] ([singleton], [schema_version], [service_id]) VALUES (1, 2, {{service_text}});
 
 -- name: seed_incarnation
--- The incarnation row: the identity of this database and the digest of the CHECK texts as this server stored them.
-INSERT INTO {{extension}}.[incarnation] ([singleton], [extension_version], [database_guid], [recovery_fork_guid], [create_token], [checks_sha256], [installed_on])
-SELECT 1, 1, LOWER(CONVERT(char(36), r.[database_guid])), LOWER(CONVERT(char(36), r.[recovery_fork_guid])), CONVERT(varchar(33), d.[create_date], 126),
+-- The incarnation row: the identity of this database, the digest of the CHECK texts as this server stored them, and the class.
+INSERT INTO {{extension}}.[incarnation] ([singleton], [extension_version], [database_guid], [recovery_fork_guid], [create_token], [checks_sha256], [installed_on], [authority_class])
+SELECT 1, 2, LOWER(CONVERT(char(36), r.[database_guid])), LOWER(CONVERT(char(36), r.[recovery_fork_guid])), CONVERT(varchar(33), d.[create_date], 126),
     (SELECT 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', STRING_AGG(CONVERT(nvarchar(max), k.[line]), NCHAR(10)) WITHIN GROUP (ORDER BY k.[line])), 2))
      FROM ({{checks}}) AS k),
-    CONVERT(nvarchar(400), @@VERSION)
+    CONVERT(nvarchar(400), @@VERSION), {{authority_class}}
 FROM sys.databases AS d INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
 WHERE d.[database_id] = DB_ID();
 

@@ -1,4 +1,4 @@
--- Snapshot records and source charges.
+-- Snapshot records, source charges and gate receipts.
 
 -- name: snapshot_rows
 -- Every revision of one operation's snapshot record, and the operation's state.
@@ -22,3 +22,14 @@ FROM {{extension}}.[source_charges] AS c WHERE c.[owner_key] = @owner AND c.[wor
 -- name: insert_charge
 -- One charge, before the bytes are read.
 INSERT INTO {{extension}}.[source_charges] ([owner_key], [workload_sha256], [charge_number], [charge_id], [operation_key], [charged_bytes], [cumulative_bytes], [ceiling_bytes]) VALUES (?, ?, ?, ?, NULLIF(?, ''), ?, ?, ?);
+
+-- name: gate_receipts
+-- The ledger's class of authority, the server by its own words, and every recorded receipt: what opens an activation's door.
+SELECT i.[authority_class], CONVERT(nvarchar(400), @@VERSION), CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion'))
+FROM {{extension}}.[incarnation] AS i;
+SELECT g.[receipt_sha256], g.[engine_name], g.[engine_product_version], g.[product_version], g.[receipt_document]
+FROM {{extension}}.[gate_receipts] AS g ORDER BY g.[recorded_at], g.[receipt_sha256];
+
+-- name: insert_receipt
+-- One green receipt.
+INSERT INTO {{extension}}.[gate_receipts] ([receipt_sha256], [engine_name], [engine_product_version], [product_version], [receipt_document], [recorded_at]) VALUES (?, ?, ?, ?, ?, SYSUTCDATETIME());

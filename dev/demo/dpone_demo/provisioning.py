@@ -237,7 +237,7 @@ def _sql_server(stack: Installation, services: GuardServices) -> None:
         controller=CONTROLLER, issuer=ISSUER, closer=CLOSER, others=(OUTCOME_READER, SOURCE_READER)
     )
     dba = _dba_dsn(stack, CONTROL)
-    install.apply(lambda: connect_mssql(dba), services.ledger)
+    install.apply(lambda: connect_mssql(dba), services.ledger, authority="nonproduction")
     with _as_dba(stack, CONTROL, autocommit=True) as connection:
         _run_script(connection, grants.script(services.ledger, logins))
     with _as_dba(stack, CONTROL, autocommit=True) as connection:

@@ -44,7 +44,7 @@ def test_a_new_ledger_audits_clean_and_empty(fresh_ledger: LiveLedger) -> None:
 
 def test_a_second_install_is_refused_and_changes_nothing(fresh_ledger: LiveLedger) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        install.apply(fresh_ledger.connect, replace(SETTINGS, service_id=CLICKHOUSE))
+        install.apply(fresh_ledger.connect, replace(SETTINGS, service_id=CLICKHOUSE), authority="nonproduction")
     assert refused.value.reason == "ledger_present"
     install.audit(fresh_ledger.connect, SETTINGS)
 
@@ -79,7 +79,7 @@ def test_a_database_of_another_collation_is_refused(tsql_server: object, empty_d
 
 
 def test_what_a_dba_runs_from_the_rendered_text_is_the_same_ledger(empty_database: MsSqlDsn) -> None:
-    batches = [batch for batch in install.render(SETTINGS).split("\nGO\n") if batch.strip()]
+    batches = [batch for batch in install.render(SETTINGS, authority="nonproduction").split("\nGO\n") if batch.strip()]
     send(empty_database, *batches)
     install.audit(connecting(empty_database), SETTINGS)
 
@@ -98,7 +98,7 @@ def test_a_ledger_of_another_service_is_refused(fresh_ledger: LiveLedger) -> Non
 
 def test_two_ledgers_with_other_schema_names_can_be_told_apart(empty_database: MsSqlDsn) -> None:
     other = LedgerSettings(service_id=SERVICE, control_schema="ctl", extension_schema="ctl_ext")
-    install.apply(connecting(empty_database), other)
+    install.apply(connecting(empty_database), other, authority="nonproduction")
     install.audit(connecting(empty_database), other)
     with pytest.raises(ConfigurationError):
         install.audit(connecting(empty_database), SETTINGS)

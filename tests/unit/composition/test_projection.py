@@ -94,6 +94,11 @@ class Store:
             raise ParentNotActive("owner_transition")
         return self._answer("begin_retirement", request, "RETIRING")
 
+    def withdraw(self, request: ActivationRequest) -> Activation:
+        if self.states[request.activation_id] not in ("PREPARED", "RETIRING"):
+            raise ParentNotActive("owner_transition")
+        return self._answer("withdraw", request, "RETIRING")
+
     def finalize_retirement(self, request: ActivationRequest) -> Activation:
         return self._answer("finalize_retirement", request, "RETIRED")
 
@@ -369,7 +374,7 @@ def test_two_writers_of_one_table_are_named_when_they_are_built(source: Path, tm
         release.build(source, tmp_path / "r")
 
 
-def test_an_activation_that_was_only_prepared_can_be_retired(built: Path, tmp_path: Path) -> None:
+def test_an_activation_that_was_only_prepared_is_retired_without_ever_being_active(built: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = Store(root)
     store.lost, store.sent = {"activate"}, False
@@ -377,6 +382,7 @@ def test_an_activation_that_was_only_prepared_can_be_retired(built: Path, tmp_pa
         coordinator(root, store).activate(built)
     ((prepared, state),) = store.states.items()
     assert state == "PREPARED"
-    store.lost = set()
+    store.lost = {"activate"}
     assert coordinator(root, store).retire(prepared).state == "RETIRED"
+    store.lost = set()
     assert coordinator(root, store).activate(built).state == "ACTIVE"

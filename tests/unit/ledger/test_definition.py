@@ -15,7 +15,7 @@ TWELVE = {
     "authority", "owners", "domains", "owner_domains", "operations", "operation_domains", "issued_authorities",
     "proofs", "login_gates", "mssql_gate_evidence", "mssql_enrollments", "mssql_managed_schemas",
 }  # fmt: skip
-EXTENSION = {"incarnation", "evidence", "attempt_coordinates", "snapshot_records", "source_charges"}
+EXTENSION = {"incarnation", "evidence", "attempt_coordinates", "snapshot_records", "source_charges", "gate_receipts"}
 
 
 def test_the_ledger_has_its_twelve_tables_and_the_extension_group() -> None:

@@ -27,7 +27,7 @@ class OldServer:
         assert len(self.statements) == 1, "something was done to a server that is too old"
 
     def fetchall(self) -> list[tuple[object, ...]]:
-        return [("control", install.DATABASE_COLLATION, 0, 0, 0, 14)]
+        return [("control", install.DATABASE_COLLATION, 0, 0, 0, 14, "Microsoft SQL Server 2017 (RTM)", "14.0.3456.2")]
 
     def nextset(self) -> bool:
         return False
@@ -47,7 +47,7 @@ def test_a_server_older_than_2019_is_refused_and_nothing_is_installed() -> None:
     settings = LedgerSettings(service_id="0f8fad5b-d9cd-469f-a165-70867728950e")
 
     with pytest.raises(ConfigurationError, match="SQL Server 2019") as refused:
-        install.apply(lambda: server, settings)
+        install.apply(lambda: server, settings, authority="production")
 
     assert refused.value.not_done == "nothing was installed."
     assert len(server.statements) == 1

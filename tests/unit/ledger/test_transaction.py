@@ -24,7 +24,7 @@ SETTINGS = LedgerSettings(service_id=SERVICE)
 GUID = "11111111-2222-4333-8444-555555555555"
 AUDIT: Results = [
     [(2, SERVICE)],
-    [(1, GUID, GUID, "2026-11-29T00:00:00", sha("checks"))],
+    [(2, GUID, GUID, "2026-11-29T00:00:00", sha("checks"))],
     [(GUID, GUID, "2026-11-29T00:00:00", 1)],
     [(structure_sha256(SETTINGS),)],
     [(sha("checks"),)],
@@ -220,7 +220,7 @@ def changed(index: int, rows: list[tuple[Any, ...]]) -> Results:
         (changed(0, [(1, SERVICE)]), ConfigurationError, "ledger_version"),
         (changed(0, [(2, GUID)]), ConfigurationError, "ledger_service_id"),
         (changed(1, []), LedgerTampered, "incarnation"),
-        (changed(1, [(2, *AUDIT[1][0][1:])]), ConfigurationError, "ledger_extension_version"),
+        (changed(1, [(1, *AUDIT[1][0][1:])]), ConfigurationError, "ledger_extension_version"),
         (changed(2, [(None, None, "x", 1)]), ConfigurationError, "ledger_incarnation_visibility"),
         (changed(2, []), ConfigurationError, "ledger_incarnation_visibility"),
         (changed(2, [(SERVICE, GUID, "2026-11-29T00:00:00", 1)]), LedgerTampered, "incarnation"),
