@@ -81,6 +81,7 @@ class Configuration:
         )
 
     def services(self) -> GuardServices:
+        self._require_separate_logins()
         return GuardServices(
             ledger=self.ledger,
             controller=self.mssql("controller"),
@@ -93,6 +94,17 @@ class Configuration:
             clickhouse_observer=self._clickhouse("observer"),
             postgres_source=self._postgres("source"),
         )
+
+    def _require_separate_logins(self) -> None:
+        """Two sections with one login are one account for two roles, which `same_as` has to say."""
+        seen: dict[str, str] = {}
+        for role, account in self._roles("mssql").items():
+            if isinstance(account, dict) and isinstance(login := account.get("user"), str):
+                other = seen.setdefault(login.casefold(), role)
+                if other != role:
+                    raise self._wrong(
+                        f"[mssql.roles.{role}] is the login of [mssql.roles.{other}]; say same_as if that is meant"
+                    )
 
     def _clickhouse(self, role: str) -> ClickHouseDsn | None:
         if "clickhouse" not in self._document:

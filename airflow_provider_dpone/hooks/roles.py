@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ class GuardRoles:
     """Connection ids by role. Holds no secret, so an operator and a trigger may carry it.
 
     A connection that serves two roles gives up a separation on which the protocol's evidence rests, so it must be said:
-    `shared` repeats its id.
+    `shared` repeats its id. Two connections with one SQL Server login are the same thing: `shared` repeats both.
     """
 
     controller: str = "dpone_controller"
@@ -74,18 +75,41 @@ class GuardRoles:
         from airflow_provider_dpone.hooks.postgres import DponePostgresHook
 
         ledger = DponeLedgerHook(self.controller)
+        controller, issuer = ledger.dsn(), _if_exists(DponeMsSqlHook(self.issuer))
+        closer, outcome_reader, source_reader = (
+            DponeMsSqlHook(conn_id).dsn() for conn_id in (self.closer, self.outcome_reader, self.source_reader)
+        )
+        self._require_separate_logins(
+            {
+                self.controller: controller.user,
+                **({} if issuer is None else {self.issuer: issuer.user}),
+                self.closer: closer.user,
+                self.outcome_reader: outcome_reader.user,
+                self.source_reader: source_reader.user,
+            }
+        )
         return GuardServices(
             ledger=ledger.settings(),
-            controller=ledger.dsn(),
-            issuer=_if_exists(DponeMsSqlHook(self.issuer)),
-            closer=DponeMsSqlHook(self.closer).dsn(),
-            outcome_reader=DponeMsSqlHook(self.outcome_reader).dsn(),
-            source_reader=DponeMsSqlHook(self.source_reader).dsn(),
+            controller=controller,
+            issuer=issuer,
+            closer=closer,
+            outcome_reader=outcome_reader,
+            source_reader=source_reader,
             work_root=work_root(),
             clickhouse_access=_if_exists(DponeClickHouseHook(self.clickhouse_access)),
             clickhouse_observer=_if_exists(DponeClickHouseHook(self.clickhouse_observer)),
             postgres_source=_if_exists(DponePostgresHook(self.postgres_source)),
         )
+
+    def _require_separate_logins(self, logins: Mapping[str, str]) -> None:
+        """By connection id. Login names are compared as a server of the usual collation does."""
+        for (one, login), (other, same) in combinations(logins.items(), 2):
+            if login.casefold() == same.casefold() and not {one, other} <= set(self.shared):
+                raise ConfigurationError(
+                    "shared_role",
+                    happened=f"the connections {one} and {other} are one login, {login}: one account for two roles.",
+                    check="docs/roles.md; name both connections in `shared` if that is meant.",
+                )
 
 
 def _if_exists(hook: _Hook[T]) -> T | None:

@@ -8,12 +8,15 @@ import socket
 import pytest
 from airflow.sdk._shared.secrets_masker import redact
 
+from airflow_provider_dpone.composition.services import gates_for
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.hooks import (
     DponeClickHouseHook,
     DponeLedgerHook,
     DponeMsSqlHook,
     DponePostgresHook,
+    GuardRoles,
 )
 
 PASSWORD = "p@ss/wörd %{hostile}+'\";--"
@@ -109,3 +112,43 @@ def test_a_wrong_address_is_one_clear_message_without_the_password(monkeypatch: 
             assert not refused.value.state_may_have_changed
             answered, message = hook.test_connection()
             assert not answered and message.startswith("DPONE_CONTROL_UNAVAILABLE") and PASSWORD not in message
+
+
+ROLES = ("controller", "issuer", "closer", "outcome_reader", "source_reader")
+
+
+def standing_connections(monkeypatch: pytest.MonkeyPatch, **logins: str) -> None:
+    """A connection of its own for each SQL Server role, with a login of its own unless another one is given."""
+    for role in ROLES:
+        connection(monkeypatch, f"dpone_{role}", **MSSQL | {"login": logins.get(role, role)})
+
+
+def test_every_role_is_an_account_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    standing_connections(monkeypatch)
+    services = GuardRoles().services()
+    assert services.issuer is not None
+    assert [getattr(services, role).user for role in ROLES] == list(ROLES)
+
+
+@pytest.mark.parametrize(("role", "other"), [("issuer", "controller"), ("closer", "issuer"), ("closer", "controller")])
+def test_two_connections_with_one_login_are_one_account_for_two_roles(
+    monkeypatch: pytest.MonkeyPatch, role: str, other: str
+) -> None:
+    standing_connections(monkeypatch, **{role: other.upper()})
+    with pytest.raises(ConfigurationError, match="shared_role") as refused:
+        GuardRoles().services()
+    assert f"dpone_{role}" in refused.value.happened and f"dpone_{other}" in refused.value.happened
+    said = GuardRoles(shared=(f"dpone_{role}", f"dpone_{other}")).services()
+    assert said.closer.user
+
+
+def test_without_an_issuer_everything_but_issuing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    standing_connections(monkeypatch)
+    monkeypatch.delenv("AIRFLOW_CONN_DPONE_ISSUER")
+    services = GuardRoles().services()
+    assert services.issuer is None
+    gate = gates_for(services)["mssql"]
+    assert isinstance(gate, MsSqlLoginGate)
+    with pytest.raises(ConfigurationError, match="issuer_role") as refused:
+        gate.require_issuer()
+    assert "docs/roles.md" in refused.value.check

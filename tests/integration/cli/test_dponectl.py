@@ -129,12 +129,17 @@ def test_installing_and_enrolling_twice_or_wrongly(dponectl: Dponectl, live: Liv
 
 @pytest.mark.parametrize("name", ["a\nGO\nDROP DATABASE x\nGO\n", "a\r\ngo\r\n", "x" * 129, ""])
 def test_a_printed_script_is_not_cut_by_a_name(dponectl: Dponectl, name: str) -> None:
-    good = {"database": "dw", "--schema": "raw", "--controller": "c", "--outcome-reader": "o", "--writer-role": "w"}
+    logins = {"--controller": "c", "--issuer": "i"}
+    good = {"database": "dw", "--schema": "raw", **logins, "--outcome-reader": "o", "--writer-role": "w"}
     for member in good:
         words = {**good, member: name}
         options = [word for key, value in words.items() if key.startswith("--") for word in (f"{key}={value}",)]
         assert "DPONE_CONFIGURATION" in dponectl.refused("target", "render", *options, "--", words["database"])
     dponectl.refused("gate", "render", f"--control-database={name}")
+    for member in ("--controller", "--issuer", "--closer", "--protect"):
+        words = {**logins, "--closer": "z", member: name}
+        options = [f"{key}={value}" for key, value in words.items()]
+        assert "DPONE_CONFIGURATION" in dponectl.refused("ledger", "render-grants", *options)
 
 
 def grant(live: LiveGate, statement: str, database: str | None = None) -> None:

@@ -80,8 +80,12 @@ def test_a_wrong_address_is_one_clear_message_without_the_password(config: Path)
 def test_every_script_for_a_dba_is_printed_without_a_connection(config: Path) -> None:
     ledger = dponectl("--config", str(config), "ledger", "render")
     gate = dponectl("--config", str(config), "gate", "render", "--control-database", "dpone_control")
-    target = dponectl("target", "render", "dw", "--schema", "raw]x", "--controller", "c", "--outcome-reader", "o")
+    logins = ("--controller", "c", "--issuer", "i]x")
+    grants = dponectl("--config", str(config), "ledger", "render-grants", *logins, "--closer", "z", "--protect", "o")
+    target = dponectl("target", "render", "dw", "--schema", "raw]x", *logins, "--outcome-reader", "o")
 
     assert "composition_operations" in ledger.stdout
     assert "ON ALL SERVER" in gate.stdout
     assert "[raw]]x]" in target.stdout
+    assert "GRANT ALTER ON ROLE::[dpone_writer] TO [i]]x]" in target.stdout
+    assert "DENY ALTER ON LOGIN::[o] TO [i]]x]" in grants.stdout
