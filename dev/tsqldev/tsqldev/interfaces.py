@@ -182,13 +182,15 @@ class ModuleInfo:
 
 @dataclass(frozen=True, slots=True)
 class ObjectUse:
-    """A right that a compiled statement needs: `columns` is empty for the whole object."""
+    """A right that a compiled statement needs. `through` is the owner of the view that names the object, if one does:
+    the chain to it then comes from the view, not from the module that runs."""
 
     permission: str  # SELECT INSERT UPDATE DELETE EXECUTE
     database: str
     object_id: int
     schema_id: int
     owner_id: int
+    through: int | None = None
 
 
 # ---- compile ----------------------------------------------------------------------------------------------------

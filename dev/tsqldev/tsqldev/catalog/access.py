@@ -196,7 +196,7 @@ class Access:
         """
         for use in uses:
             here = use.database.casefold() == principal.database.casefold()
-            if chain_owner is not None and here and use.owner_id == chain_owner:
+            if chain_owner is not None and here and use.through is None and use.owner_id == chain_owner:
                 continue
             user = principal if here else self._other(principal, use.database)
             if not self.holds(user, "OBJECT", use.object_id, use.permission):

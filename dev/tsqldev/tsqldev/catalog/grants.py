@@ -158,10 +158,11 @@ def _require_grantable(st: Statement, on: _Securable, permission: str) -> None:
         return
     if st.holds(on.class_desc, on.major_id, "CONTROL") or _may_pass_on(st, on, permission):
         return
+    if not on.server and st.value(
+        "select 16386 in (select meta.user_tokens(%s, %s))", st.database_id, st.principal.user_id
+    ):
+        return  # db_securityadmin grants any permission in the database.
     if on.class_desc == "DATABASE":
-        in_role = st.value("select 16386 in (select meta.user_tokens(%s, %s))", st.database_id, st.principal.user_id)
-        if in_role:
-            return
         raise SqlError(15247, "User does not have permission to perform this action.")
     raise no_permission(f"find {on.class_desc.lower()}", on.shown)
 

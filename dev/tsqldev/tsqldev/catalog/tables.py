@@ -237,7 +237,8 @@ def truncate_table(st: Statement) -> None:
     found = st.find(parts, "U")
     if found is None or not st.holds("OBJECT", found.object_id, "ALTER"):
         raise SqlError(
-            4701, f'Cannot find the object "{parts[-1]}" because it does not exist or you do not have permissions.'
+            4701 if found is None else 1088,
+            f'Cannot find the object "{parts[-1]}" because it does not exist or you do not have permissions.',
         )
     if st.one(
         "select 1 from meta.foreign_keys where referenced_object_id = %s and parent_object_id <> %s",

@@ -167,6 +167,8 @@ class Capture:
         expressions.action = action
         for output in outputs:
             values, names = self._output_items(output, visible, expressions)
+            if any(source.read for source in visible.sources if source.name in ("inserted", "deleted")):
+                self.unit.use("SELECT", info)
             if output.into is None:
                 if any(self._triggers(a, instead_of=False) for a in self.actions):
                     raise SqlError(
@@ -188,6 +190,7 @@ class Capture:
         for item in output.items:
             if isinstance(item.expression, t.Star):
                 for source in scope.matching(item.expression.parts) if item.expression.parts else scope.sources:
+                    source.read = True
                     for column, sql in zip(source.columns, source.sql, strict=True):
                         values.append(Value(sql, column.type, IMPLICIT if column.type.name in CHARACTER else 0))
                         names.append(column.name)

@@ -229,6 +229,8 @@ class Changes:
                 sets[index] = self._assign(expressions, info, index, assignment.value)
             if assignment.variable is not None:
                 variables.append((assignment.variable, index, assignment.value))
+        if target.bound is not None and target.bound.read:
+            unit.use("SELECT", info)
         for i, column in enumerate(info.columns):
             if column.type.name == "rowversion":
                 sets[i] = "DEFAULT"

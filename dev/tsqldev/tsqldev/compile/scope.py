@@ -23,6 +23,7 @@ class Bound:
     object_id: int = 0
     cte: str = ""  # the PostgreSQL name, if this is a common table expression
     by_name: dict[str, int] = field(default_factory=dict)
+    read: bool = False  # whether a column was asked for
 
     def __post_init__(self) -> None:
         for i, column in enumerate(self.columns):
@@ -80,6 +81,7 @@ class Scope:
         if found is None:
             return None, bool(sources)
         source, index = found
+        source.read = True
         column = source.columns[index]
         sql = source.sql[index]
         if self.grouped is not None and not self.aggregating:

@@ -153,7 +153,8 @@ class Unit:
             return
         if self.owner is not None and info.owner_id == self.owner:
             return
-        self.shared.uses[ObjectUse(permission, info.database, info.object_id, info.schema_id, info.owner_id)] = None
+        use = ObjectUse(permission, info.database, info.object_id, info.schema_id, info.owner_id, self.owner)
+        self.shared.uses[use] = None
 
     def relation_of(self, info: TableInfo) -> str:
         """The PostgreSQL text of a table to read from."""

@@ -1,6 +1,7 @@
 """Dynamic management views that tell of sessions, requests, transactions and locks: columns, and rows at execution.
 
-Without VIEW SERVER STATE (or VIEW SERVER PERFORMANCE STATE) a caller sees its own session only.
+Without VIEW SERVER STATE (or VIEW SERVER PERFORMANCE STATE) a caller sees itself in dm_exec_sessions and
+dm_exec_requests, and may not read the others.
 """
 
 from __future__ import annotations
@@ -116,6 +117,9 @@ def rows(interp: Interpreter, view: str) -> Rows:
     make = _ROWS.get(view)
     if make is None:
         raise SqlError(208, f"Invalid object name 'sys.{view}'.")
+    needed = _NEEDED.get(view)
+    if needed is not None:
+        interp.session.access.require_server(interp.session.principal, needed)
     return make(interp)
 
 
@@ -304,10 +308,6 @@ def _database_transactions(interp: Interpreter) -> Rows:
 
 def _current_transaction(interp: Interpreter) -> Rows:
     transactions = interp.session.transactions
-    if not interp.session.sees_server_state():
-        raise SqlError(
-            300, "VIEW SERVER STATE permission was denied on object 'server', database 'master'.", severity=14
-        )
     return [
         {
             "transaction_id": transactions.id or next_transaction_id(),
@@ -368,6 +368,15 @@ def _lock(lock: Lock) -> dict[str, object]:
         "request_owner_id": lock.owner.transaction,
     }
 
+
+_NEEDED = {
+    "dm_exec_connections": "VIEW SERVER SECURITY STATE",
+    "dm_tran_session_transactions": "VIEW SERVER PERFORMANCE STATE",
+    "dm_tran_active_transactions": "VIEW SERVER PERFORMANCE STATE",
+    "dm_tran_database_transactions": "VIEW SERVER PERFORMANCE STATE",
+    "dm_tran_current_transaction": "VIEW SERVER PERFORMANCE STATE",
+    "dm_tran_locks": "VIEW SERVER PERFORMANCE STATE",
+}
 
 _ROWS: dict[str, Callable[[Interpreter], Rows]] = {
     "dm_exec_sessions": _sessions,
