@@ -104,7 +104,8 @@ class Expressions(Conditions):
             size = MAX if len(text) > 8000 else max(len(text), 1)
             return Value(f"{quote(text)}::text", varchar(size).with_nullable(False), constant=text)
         if kind == "nstring":
-            size = MAX if len(text) > 4000 else max(len(text), 1)
+            units = len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+            size = MAX if units > 4000 else max(units, 1)
             return Value(f"{quote(text)}::text", nvarchar(size).with_nullable(False), constant=text)
         if kind == "binary":
             digits = text[2:]
