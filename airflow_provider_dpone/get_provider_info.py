@@ -114,10 +114,26 @@ def get_provider_info() -> dict[str, Any]:
                         "default": None,
                     },
                     "work_root": {
-                        "description": "The folder for artifacts of attempts (dbt logs). Default: AIRFLOW_HOME/dpone.",
+                        "description": (
+                            "The folder for artifacts of attempts (dbt logs). Default: AIRFLOW_HOME/dpone. With a "
+                            "dbt_user, that user must be able to pass through it and all folders above it."
+                        ),
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "/srv/dpone/work",
+                        "default": None,
+                    },
+                    "dbt_user": {
+                        "description": (
+                            "Another OS user for the dbt child: name, name:group or uid:gid. The worker must be able "
+                            "to become it (root, or CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_KILL, CAP_DAC_OVERRIDE), "
+                            "and it must be able to read the Python installation. A number that nobody else uses is "
+                            "better than a shared user such as nobody. Default: dbt runs as the task's own user, and "
+                            "models then run with that user's access to files."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "60706:60706",
                         "default": None,
                     },
                     "ledger_conn_id": {

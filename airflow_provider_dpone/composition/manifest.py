@@ -86,12 +86,18 @@ class MssqlToClickHouse(_Closed):
 
 
 class DbtProject(_Closed):
-    """A dbt project folder beside the composition, and the database that it builds in."""
+    """A dbt project folder beside the composition, and the database that it builds in.
+
+    `content_check` is how the declared tables are compared before, after and at the end of a build. `digest` hashes each
+    row of each table on the server, three times an attempt; `count` counts them, for tables for which that is too
+    much work: rows that change in place are then not seen, and a relation with the same count is named as unchecked.
+    """
 
     binding: Identifier
     project: Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]*$")]
     default_schema: Identifier
     threads: Annotated[int, Field(ge=1, le=32)] = 1
+    content_check: Literal["digest", "count"] = "digest"
 
 
 class NativeDbt(_Closed):

@@ -32,7 +32,14 @@ _HELPERS: dict[str, tuple[str, ...]] = {
         "__dbt_tmp__dbt_tmp_vw",
         "__dbt_temp__dbt_tmp_vw",
     ),
-    "snapshot": ("__dbt_tmp", "__dbt_temp", "__dbt_tmp_vw", "__dbt_tmp__dbt_tmp_vw", "__dbt_temp__dbt_tmp_vw"),
+    "snapshot": (
+        "__dbt_tmp",
+        "__dbt_temp",
+        "__dbt_tmp_vw",
+        "__dbt_tmp__dbt_tmp_vw",
+        "__dbt_temp__dbt_tmp_vw",
+        "_snapshot_staging_temp_view",
+    ),
     "seed": (),
 }
 

@@ -45,7 +45,8 @@ from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan,
 class GuardServices:
     """The accounts of the roles. The SQL Server ones name the control database; all are on one instance.
 
-    Without an issuer everything works but creating a SQL Server login: for an operator who only settles.
+    Without an issuer everything works but creating a SQL Server login: for an operator who only settles. `dbt_user` is
+    the OS user of the dbt child (`routes.os_user`); without one dbt runs as the user of this process.
     """
 
     ledger: LedgerSettings
@@ -58,6 +59,7 @@ class GuardServices:
     clickhouse_access: ClickHouseDsn | None = None
     clickhouse_observer: ClickHouseDsn | None = None
     postgres_source: PostgresDsn | None = None
+    dbt_user: str | None = None
 
     def control(self) -> Connection:
         """A fresh connection of the controller to the control database."""
@@ -113,6 +115,8 @@ def route_for(services: GuardServices, active: ActiveWorkload) -> Route:
             threads=manifest.dbt.threads,
             relations=active.released.relations,
             work_root=services.work_root,
+            content_check=manifest.dbt.content_check,
+            run_as=services.dbt_user,
         )
         return DbtRoute(plan, services.observer(database))
     if isinstance(manifest, PostgresToMssql):
@@ -207,6 +211,8 @@ def guarded_attempt(
         guard_epochs=active.guard_epochs,
     )
     route, gates = route_for(services, active), gates_for(services)
+    if isinstance(route, DbtRoute):
+        route.require_ready()
     # Before admission: an operation whose credential cannot be made would only have to be settled again.
     for connector, _ in route.principals():
         gate = gates.get(connector)

@@ -96,6 +96,7 @@ class GuardRoles:
             outcome_reader=outcome_reader,
             source_reader=source_reader,
             work_root=work_root(),
+            dbt_user=dbt_user(),
             clickhouse_access=_if_exists(DponeClickHouseHook(self.clickhouse_access)),
             clickhouse_observer=_if_exists(DponeClickHouseHook(self.clickhouse_observer)),
             postgres_source=_if_exists(DponePostgresHook(self.postgres_source)),
@@ -143,3 +144,10 @@ def work_root() -> Path:
     from airflow.sdk.configuration import conf
 
     return Path(conf.get("dpone", "work_root", fallback=None) or Path(AIRFLOW_HOME) / "dpone")
+
+
+def dbt_user() -> str | None:
+    """The OS user of the dbt child, as the setting names it; None when dbt runs as the task's own user."""
+    from airflow.sdk.configuration import conf
+
+    return conf.get("dpone", "dbt_user", fallback=None) or None

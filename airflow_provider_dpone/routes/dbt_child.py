@@ -1,8 +1,9 @@
 """The dbt child process: reads its secret from an inherited pipe, then runs dbt in this very process.
 
 Started as `python -I dbt_child.py SECRET_FD PARENT_PID -- DBT ARGUMENTS`. The secret is set in the environment after
-exec, so it stands in nobody's /proc; the process is not dumpable, writes no core file, and ends with its parent, however
-that ends (a convenience: safety never depends on it). It imports nothing of the provider.
+exec, so it stands in nobody's /proc; the process is not dumpable, writes no core file, gains no right by a setuid
+program, and ends with its parent, however that ends (a convenience: safety never depends on it). It imports nothing of
+the provider.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ SECRET_VARIABLE = "DBT_ENV_SECRET_DPONE_PASSWORD"  # noqa: S105  # the name of t
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 def main(arguments: list[str]) -> int:
@@ -30,6 +32,7 @@ def main(arguments: list[str]) -> int:
     if os.getppid() != int(parent):
         return 2
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with os.fdopen(int(descriptor), "r", encoding="utf-8") as pipe:
         secret = pipe.read()

@@ -20,8 +20,12 @@ from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.gates.interface import Credential
 from airflow_provider_dpone.routes.dbt_child import SECRET_VARIABLE
+from airflow_provider_dpone.routes.dbt_results import INVOCATION_VARIABLE
+from airflow_provider_dpone.routes.dbt_workspace import Workspace
+from airflow_provider_dpone.routes.os_user import OsUser
 
-_CHILD = Path(__file__).with_name("dbt_child.py")
+#: The child's program: its user must be able to read it.
+CHILD = Path(__file__).with_name("dbt_child.py")
 
 #: How long dbt may take to end by itself after SIGINT, before its whole process group is killed. Airflow kills its
 #: own task process five seconds after SIGTERM.
@@ -30,14 +34,18 @@ INTERRUPT_GRACE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DbtInvocation:
-    """One `dbt build`. `folder` is new for every attempt: a stale run_results.json would be read as this run's."""
+    """One `dbt build`. `workspace` is new for every attempt; `nonce` comes back in the artifacts that it writes.
 
-    project: Path
-    folder: Path
+    Without a `user` the child runs as the user of this process.
+    """
+
+    workspace: Workspace
+    nonce: str
     profile: str
     target: MsSqlDsn
     schema: str
     threads: int
+    user: OsUser | None
 
 
 class DbtProcess:
@@ -46,24 +54,30 @@ class DbtProcess:
     def __init__(self, invocation: DbtInvocation, credential: Credential) -> None:
         self._secret = credential.secret
         _write_profile(invocation, credential.username)
+        user = invocation.user
+        invocation.workspace.hand_over(user)
         read_end, write_end = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", str(_CHILD), str(read_end), str(os.getpid()), "--", *_arguments(invocation)],
-                cwd=invocation.folder,
-                env=_environment(invocation.folder),
+                [sys.executable, "-I", str(CHILD), str(read_end), str(os.getpid()), "--", *_arguments(invocation)],
+                cwd=invocation.workspace.child,
+                env=_environment(invocation),
                 pass_fds=(read_end,),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # Between fork and exec: nothing of dbt ever runs with the rights of this process.
+                user=user.uid if user else None,
+                group=user.gid if user else None,
+                extra_groups=[] if user else None,
             )
         except BaseException:
             os.close(write_end)
             raise
         finally:
             os.close(read_end)
-        # A child that died before it read leaves a broken pipe: its exit code tells, not this write.
+        # A child that died before it read leaves a broken pipe: what it reports tells, not this write.
         with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "w", encoding="utf-8") as pipe:
             pipe.write(credential.secret.reveal())
 
@@ -101,20 +115,27 @@ def scrub(text: str, secret: Secret) -> str:
 
 
 def _arguments(invocation: DbtInvocation) -> Sequence[str]:
-    folder = invocation.folder
+    workspace = invocation.workspace
     return [
-        *("--no-use-colors", "--no-version-check", "--log-path", str(folder / "logs")),
-        *("build", "--project-dir", str(invocation.project), "--profiles-dir", str(folder)),
-        *("--target-path", str(folder / "target"), "--threads", str(invocation.threads), "--no-partial-parse"),
+        *("--no-use-colors", "--no-version-check", "--log-path", str(workspace.logs)),
+        *("build", "--project-dir", str(workspace.project), "--profiles-dir", str(workspace.child)),
+        *("--target-path", str(workspace.target), "--threads", str(invocation.threads), "--no-partial-parse"),
     ]
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """The only variables that dbt sees. HOME is the attempt's folder, so nothing of the user's is read or written."""
+def _environment(invocation: DbtInvocation) -> dict[str, str]:
+    """The only variables that dbt sees. HOME is the child's folder, so nothing of the user's is read or written."""
     allowed = {
         name: os.environ[name] for name in ("PATH", "TZ", "SSL_CERT_FILE", "LD_LIBRARY_PATH") if name in os.environ
     }
-    return {**allowed, "HOME": str(folder), "LANG": "C.UTF-8", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+    return {
+        **allowed,
+        "HOME": str(invocation.workspace.child),
+        "LANG": "C.UTF-8",
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+        INVOCATION_VARIABLE: invocation.nonce,
+    }
 
 
 def _write_profile(invocation: DbtInvocation, user: str) -> None:
@@ -136,6 +157,6 @@ def _write_profile(invocation: DbtInvocation, user: str) -> None:
         "retries": 0,
     }
     profiles = {invocation.profile: {"target": "attempt", "outputs": {"attempt": output}}}
-    path = invocation.folder / "profiles.yml"
+    path = invocation.workspace.profiles
     path.write_text(yaml.safe_dump(profiles), encoding="utf-8")
     path.chmod(0o600)

@@ -122,10 +122,11 @@ class PostgresToMsSqlRoute:
         target_fence.mark(connection, operation_key, source.count, source.digest)
         connection.commit()
 
-    def _relations(self, ctx: Observation) -> dict[str, Mapping[str, Any]]:
+    def _relations(self, ctx: Observation) -> Mapping[str, Mapping[str, Any]]:
         plan = self._plan
         names = ((plan.target_schema, plan.target_table), (plan.target_schema, self._staging_name(ctx)))
-        return dict(relation_inventory.observe(self._observe, plan.target.database, names))
+        # The marker decides here, in the transaction that replaced and verified the rows: counting is enough.
+        return relation_inventory.observe(self._observe, plan.target.database, names, content="count")
 
     def _staging_name(self, ctx: Observation) -> str:
         return self._staging_prefix() + ctx.operation.digest_prefix

@@ -1,49 +1,68 @@
-"""What an observer without write rights sees of declared relations: identity, last change and row count.
+"""What an observer without write rights sees of declared relations: identity, last change and content.
 
 Names are compared as SQL Server's default collation compares them: without case.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from airflow_provider_dpone.drivers import Connect, drain, load_sql, quote_mssql
+from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql, quote_mssql
+from airflow_provider_dpone.routes.relation_content import TableColumn, read_content
 
 _SQL = load_sql("airflow_provider_dpone.routes", "sql/relations.sql")
 
-#: One relation as a JSON object: object_id, type (U or V), created, modified and, for a table, rows.
+#: `digest` hashes every row of every table on the server; `count` counts them, and sees no row that changed in place.
+ContentCheck = Literal["digest", "count"]
+
+#: One relation as a JSON object: object_id, type (U or V), created, modified; `rows` of a table; `content_sha256` of
+#: what was hashed (a table's rows, a view's text) or None; `unchecked` names what was not, with the reason.
 RelationState = Mapping[str, Any]
 
+#: What `changes` says of a relation that looks the same but whose content was not looked at completely.
+UNCHECKED = "content_unchecked"
 
-def observe(connect: Connect, database: str, names: Iterable[tuple[str, str]]) -> dict[str, RelationState]:
-    """The state of each of the given (schema, name) that exists, by `schema.name` in lower case."""
+
+def observe(
+    connect: Connect, database: str, names: Iterable[tuple[str, str]], *, content: ContentCheck
+) -> dict[str, RelationState]:
+    """The state of each of the given (schema, name) that exists, by `schema.name` in lower case.
+
+    One statement for all relations, one for all columns (with `digest`), and one for each table.
+    """
     wanted = {_key(schema, name) for schema, name in names}
     connection = connect()
     try:
-        found: dict[str, RelationState] = {}
         (rows,) = drain(connection, _SQL.text("inventory", database=quote_mssql(database)))
-        for schema, name, object_id, kind, created, modified in rows:
-            if _key(schema, name) not in wanted:
-                continue
+        found = {_key(row[0], row[1]): row for row in rows if _key(row[0], row[1]) in wanted}
+        columns: Mapping[int, Sequence[TableColumn]] = {}
+        if content == "digest" and any(row[3] == "U" for row in found.values()):
+            columns = _columns(connection, database)
+        states: dict[str, RelationState] = {}
+        for key, (schema, name, object_id, kind, created, modified, text) in found.items():
             state = {"object_id": object_id, "type": kind, "created": created, "modified": modified}
             if kind == "U":
-                table = quote_mssql(database, schema, name)
-                state["rows"] = drain(connection, _SQL.text("count_rows", table=table))[0][0][0]
-            found[_key(schema, name)] = state
+                state |= _table(connection, quote_mssql(database, schema, name), content, columns.get(object_id, ()))
+            else:
+                state |= _view(text)
+            states[key] = state
         connection.rollback()
-        return found
+        return states
     finally:
         connection.close()
 
 
 def changes(
-    before: Mapping[str, RelationState], after: Mapping[str, RelationState], names: Sequence[tuple[str, str]]
+    before: Mapping[str, RelationState], after: Mapping[str, RelationState], names: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """How each changed relation differs: created, dropped, rebuilt, altered or rows_changed."""
+    """How each changed relation differs: created, dropped, rebuilt, altered, rows_changed or content_changed.
+
+    content_unchecked is a relation that looks the same, and part of whose content nobody could look at.
+    """
     differences: dict[str, str] = {}
-    for schema, name in names:
-        key = _key(schema, name)
+    for key in (_key(schema, name) for schema, name in names):
         old, new = before.get(key), after.get(key)
         if old is None and new is None:
             continue
@@ -55,7 +74,50 @@ def changes(
             differences[key] = "altered"
         elif old.get("rows") != new.get("rows"):
             differences[key] = "rows_changed"
+        elif old["content_sha256"] != new["content_sha256"]:
+            differences[key] = "content_changed"
+        elif _incomplete(old) or _incomplete(new):
+            differences[key] = UNCHECKED
     return differences
+
+
+def _incomplete(state: RelationState) -> bool:
+    """Whether part of the content was not looked at. What the server computes from other columns is no such part."""
+    return any(reason != "computed" for reason in state["unchecked"].values())
+
+
+def _table(
+    connection: Connection, table: str, check: ContentCheck, columns: Sequence[TableColumn]
+) -> Mapping[str, object]:
+    if check == "count":
+        rows = drain(connection, _SQL.text("count_rows", table=table))[0][0][0]
+        return {"rows": rows, "content_sha256": None, "unchecked": {"*": "only counted"}}
+    content = read_content(connection, table, columns)
+    return {"rows": content.rows, "content_sha256": content.sha256, "unchecked": content.unchecked}
+
+
+def _view(text_sha256: str | None) -> Mapping[str, object]:
+    if text_sha256 is None:
+        return {"content_sha256": None, "unchecked": {"*": "definition not visible"}}
+    return {"content_sha256": f"sha256:{text_sha256.lower()}", "unchecked": {}}
+
+
+def _columns(connection: Connection, database: str) -> Mapping[int, Sequence[TableColumn]]:
+    (rows,) = drain(connection, _SQL.text("columns", database=quote_mssql(database)))
+    columns: dict[int, list[TableColumn]] = defaultdict(list)
+    for object_id, name, kind, length, precision, scale, collation, hidden in rows:
+        columns[object_id].append(
+            TableColumn(
+                name=name,
+                type=kind,
+                length=length,
+                precision=precision,
+                scale=scale,
+                collation=collation,
+                hidden=hidden,
+            )
+        )
+    return columns
 
 
 def _key(schema: str, name: str) -> str:

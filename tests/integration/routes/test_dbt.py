@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -184,12 +183,3 @@ def until(true: Any, seconds: float) -> None:
     while not true():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.2)
-
-
-def test_artifacts_of_a_killed_dbt_hide_no_error(tmp_path: Path) -> None:
-    """A dbt that was killed while it wrote leaves half a document; the exit code is still what is reported."""
-    from airflow_provider_dpone.routes import dbt
-
-    (tmp_path / "target").mkdir()
-    (tmp_path / "target" / "run_results.json").write_text(json.dumps({"results": []})[:-3])
-    assert dbt._run_results(tmp_path) == []
