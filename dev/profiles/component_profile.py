@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,9 +31,14 @@ PROFILES = Path(__file__).with_name("profiles.toml")
 sys.path.insert(0, str(ROOT))
 
 from airflow_provider_dpone import __version__  # noqa: E402
-from airflow_provider_dpone.composition.profile_folder import JUNIT, SUMMARY, SUMMARY_SCHEMA  # noqa: E402
+from airflow_provider_dpone.composition.profile_folder import (  # noqa: E402
+    JUNIT,
+    SUMMARY,
+    SUMMARY_SCHEMA,
+    read_profile_folder,
+)
 from airflow_provider_dpone.contracts import canonical, gate_profile  # noqa: E402
-from airflow_provider_dpone.contracts.errors import AdmissionRefused  # noqa: E402
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +186,24 @@ def run(cases: Sequence[str]) -> Ran:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "component_profile_plugin"]
         command += [f"--junitxml={report}", *cases]
-        subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        # In a process group of its own: an interrupt reaches it once, and it takes its server down with it.
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, process_group=0)
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
         return read_report(report) if report.exists() else Ran(cases=(), engine=None)
+
+
+def is_known(folder: Path, source: gate_profile.Source) -> bool:
+    """Whether a folder holds a green gate profile of exactly this clean source."""
+    try:
+        known = read_profile_folder(folder)
+    except ConfigurationError:
+        return False
+    return known.green and source.clean and (known.source, known.product_version) == (source, __version__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -194,7 +216,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="accept uncommitted changes; the receipt says so, and unlocks nonproduction only",
     )
+    parser.add_argument(
+        "--unless",
+        type=Path,
+        metavar="DIR",
+        help="run nothing when DIR holds a green gate profile of this clean source",
+    )
     given = parser.parse_args(arguments)
+    # A termination ends the run as Ctrl-C does: the server that it started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     profile = profiles[given.profile]
     if "unavailable" in profile:
         print(f"{given.profile}: not run: {profile['unavailable']}.", file=sys.stderr)
@@ -204,8 +234,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if output.exists() or output.is_relative_to(ROOT):
         print("--output-dir must be a new directory outside of the checkout.", file=sys.stderr)
         return 2
-    output.mkdir(parents=True)
     before = source_now()
+    if given.unless is not None and is_known(given.unless, before):
+        print(f"{given.profile}: PASS already, in {given.unless}")
+        return 0
+    output.mkdir(parents=True)
     ran = run(list(nodes.values()))
     # Clean is what was so from the first case to the last.
     source = gate_profile.Source(commit=before.commit, clean=before.clean and source_now() == before)
@@ -218,4 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

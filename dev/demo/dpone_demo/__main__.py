@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpone_embedded import Stack, StackError
@@ -18,6 +18,7 @@ from dpone_embedded import Stack, StackError
 from airflow_provider_dpone.contracts.errors import GuardError
 from dpone_demo import provisioning
 from dpone_demo.campaign import Campaign
+from dpone_demo.gate_profile import GateProfile
 from dpone_demo.installation import ExternalInstallation
 
 
@@ -31,7 +32,7 @@ def main() -> int:
 def _external(arguments: argparse.Namespace) -> int:
     clock = Phases()
     installation = ExternalInstallation(arguments.addresses, arguments.state_dir)
-    campaign = Campaign(installation, arguments.release_root)
+    campaign = Campaign(installation, arguments.release_root, lambda: arguments.gate_profile)
     try:
         reconciled = campaign.run(clock.phase, chaos=False)
     except (GuardError, TimeoutError) as err:
@@ -53,6 +54,7 @@ def _embedded(arguments: argparse.Namespace) -> int:
     # A stack that an earlier run left up is used as it is, and left up.
     ours = stack.status()["phase"] != "ready"
     keep = arguments.keep or not ours
+    background = ExitStack()
     try:
         if arguments.fresh:
             stack.erase()
@@ -61,6 +63,7 @@ def _embedded(arguments: argparse.Namespace) -> int:
                 "  An earlier run ended while it set up its databases; starting from an empty state folder.", flush=True
             )
             stack.erase()
+        gate_profile = background.enter_context(GateProfile(state))
         if ours:
             with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
                 stack.start()
@@ -68,7 +71,7 @@ def _embedded(arguments: argparse.Namespace) -> int:
         assert airflow is not None
         end = "it stays up" if keep else "it ends with this run; --keep leaves it up"
         print(f"  Airflow UI: {airflow.url}  user {airflow.user}  password {airflow.password}  ({end})", flush=True)
-        campaign = Campaign(stack, release_root)
+        campaign = Campaign(stack, release_root, gate_profile.folder)
         reconciled = campaign.run(clock.phase, chaos=arguments.chaos)
         clock.total()
         print(f"Evidence: {campaign.evidence}")
@@ -87,6 +90,7 @@ def _embedded(arguments: argparse.Namespace) -> int:
         print("\nInterrupted; everything that was started is being stopped.", file=sys.stderr)
         return 130
     finally:
+        background.close()
         if not keep:
             stack.stop()
 
@@ -122,6 +126,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     external = commands.add_parser("external", help="run it on servers that somebody else started")
     external.add_argument("--addresses", type=Path, required=True, help="JSON file with hosts and DBA logins")
     external.add_argument("--state-dir", type=Path, required=True, help="where passwords and evidence are kept")
+    external.add_argument(
+        "--gate-profile",
+        type=Path,
+        required=True,
+        help="the result folder of the gate profile on a server of this version",
+    )
     external.add_argument("--release-root", type=Path, required=True, help="the folder of [dpone] release_root")
     return parser.parse_args(arguments)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import subprocess
 import sys
 import uuid
@@ -14,7 +15,9 @@ from typing import Any
 
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.activation import CompositionActivation
+from airflow_provider_dpone.composition.profile_folder import read_profile_folder
 from airflow_provider_dpone.composition.services import GuardServices, observe_domains
+from airflow_provider_dpone.contracts.gate_profile import PROFILE_CASES
 from airflow_provider_dpone.ledger import ActivationStore
 from dpone_demo import provisioning
 from dpone_demo.airflow_api import AirflowApi
@@ -32,9 +35,10 @@ Phase = Callable[[str], AbstractContextManager[None]]
 class Campaign:
     """One run. Its evidence folder is new for every run; data and ledger live on in the stack's state folder."""
 
-    def __init__(self, stack: Installation, release_root: Path) -> None:
+    def __init__(self, stack: Installation, release_root: Path, gate_profile: Callable[[], Path]) -> None:
         self._stack = stack
         self._root = release_root
+        self._gate_profile = gate_profile
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
         self._run_id = f"demo__{stamp}__{uuid.uuid4().hex[:6]}"
         self.evidence = stack.state.path / "evidence" / stamp
@@ -46,12 +50,22 @@ class Campaign:
             services = provisioning.provision(self._stack, self._root)
         with phase("load 336,776 flights and the other four tables (once)"):
             provisioning.load(self._stack)
+        with phase("wait for the gate profile, which opens activation, and record it"):
+            self._open_door(services)
         with phase("build the release and put it in force"):
             self._activate(services)
         with phase("run the composition in Airflow"):
             tries = self._run_dags(chaos)
         with phase("reconcile, with a program that knows nothing of the provider"):
             return self._reconcile(tries)
+
+    def _open_door(self, services: GuardServices) -> None:
+        folder = self._gate_profile()
+        receipt = read_profile_folder(folder)
+        standing = provisioning.record_receipt(self._stack, services, receipt)
+        shutil.copytree(folder, self.evidence / "gate-profile")
+        print(f"  profile gate: {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}", end=", ")
+        print(f"unlocks {standing.unlocked_class(receipt)}; the ledger's authority is {standing.authority}", flush=True)
 
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
@@ -131,6 +145,4 @@ def _nothing() -> None:
 
 
 def _remove(folder: Path) -> None:
-    import shutil
-
     shutil.rmtree(folder)

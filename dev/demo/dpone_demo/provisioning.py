@@ -18,6 +18,7 @@ from psycopg import sql
 from airflow_provider_dpone.composition.enrolment import enroll_clickhouse, enroll_mssql
 from airflow_provider_dpone.composition.services import GuardServices
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.gate_profile import GateReceipt
 from airflow_provider_dpone.drivers import Connection, Secret, drain, load_sql, quote_clickhouse, quote_mssql
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
@@ -27,7 +28,7 @@ from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
-from airflow_provider_dpone.ledger import LedgerSettings, grants, install
+from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, LedgerSettings, grants, install
 from dpone_demo import loading
 from dpone_demo.installation import Installation
 
@@ -71,6 +72,12 @@ def provision(stack: Installation, release_root: Path) -> GuardServices:
         _clickhouse_tables(stack)
         _enroll(stack, services)
     return services
+
+
+def record_receipt(stack: Installation, services: GuardServices, receipt: GateReceipt) -> GateStanding:
+    """Record a green gate profile, as the DBA: what `dponectl ledger record-profile` does."""
+    dba = _dba_dsn(stack, CONTROL)
+    return GateReceiptStore(lambda: connect_mssql(dba), services.ledger).record(receipt)
 
 
 def load(stack: Installation) -> None:
