@@ -5,6 +5,7 @@ The documents are inert: no signature in them was made by anybody, and none is v
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,13 +36,14 @@ from airflow_provider_dpone.contracts.nonproduction.scope import (
     Scope,
 )
 from airflow_provider_dpone.contracts.ownership import guard_id
-from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.drivers import Connect, Secret, drain
+from airflow_provider_dpone.drivers.sqlfiles import go_batches
 from airflow_provider_dpone.ledger import group_install
 from airflow_provider_dpone.ledger.campaigns import Registration
 from airflow_provider_dpone.ledger.registration import RegistrationStore
 from airflow_provider_dpone.ledger.trust import TrustRevision, TrustStore
 from tests.support.ledger_records import CLICKHOUSE, SERVICE, sha
-from tests.support.live_ledger import LiveLedger
+from tests.support.live_ledger import LiveLedger, connecting
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 TRUST_ROOT = b'{"an":"inert trust root"}'
@@ -284,3 +286,40 @@ def open_authority(ledger: LiveLedger) -> LiveLedger:
     for name in ("trust", "registration"):
         group_install.apply(ledger.connect, ledger.settings, name)
     return ledger
+
+
+#: A session that holds the control lock and has the options that the triggers ask for. Carries no parameters.
+LOCKED = (
+    "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON; "
+    "SET NUMERIC_ROUNDABORT OFF; SET XACT_ABORT ON; BEGIN TRANSACTION; DECLARE @locked int; "
+    "EXEC @locked = sys.sp_getapplock @Resource = N'dpone:composition-control:v1', @LockMode = N'Exclusive', "
+    "@LockOwner = N'Transaction', @LockTimeout = 5000; "
+)
+
+
+def under_the_lock(statement: str) -> str:
+    """The statement in a transaction that holds the control lock exclusively: only a trigger can refuse it."""
+    return f"{LOCKED}{statement}; COMMIT TRANSACTION;"
+
+
+def standing_login(ledger: LiveLedger, role: str) -> tuple[str, LiveLedger]:
+    """A new login that has what the role needs and nothing else, and the ledger through it."""
+    name, password = f"{role} {secrets.token_hex(4)}", secrets.token_urlsafe(24) + "aA1!"
+    connection = ledger.connect()
+    try:
+        connection.setautocommit(True)  # type: ignore[attr-defined]  # mssql-python's connection
+        drain(connection, f"CREATE LOGIN [{name}] WITH PASSWORD = N'{password}', CHECK_POLICY = OFF")
+        for batch in go_batches(group_install.role_grants(ledger.settings, role, name)):
+            drain(connection, batch)
+    finally:
+        connection.close()
+    return name, ledger.through(connecting(ledger.dsn.for_login(name, Secret(password))))
+
+
+def literal(value: object) -> str:
+    """A value of a test's own direct write, which carries no parameters."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return str(value) if isinstance(value, int) else f"'{value}'"

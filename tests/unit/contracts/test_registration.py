@@ -17,6 +17,7 @@ from airflow_provider_dpone.contracts.nonproduction.registration import (
     workload_sha256,
 )
 from tests.support import nonproduction as make
+from tests.support.ledger_records import sha
 
 ENVIRONMENT, CAMPAIGN = str(uuid.uuid4()), str(uuid.uuid4())
 POLICY = make.policy(ENVIRONMENT)
@@ -38,7 +39,7 @@ def test_the_request_of_an_execution_is_exactly_the_parent_that_was_granted() ->
         None,
         replace(request, execution_grant_sha256=other.sha256),
         replace(request, execution_grant_sha256=None),
-        replace(request, context=replace(request.context, deployment_id=make.sha("other"))),
+        replace(request, context=replace(request.context, deployment_id=sha("other"))),
         replace(make.request_of(other), execution_grant_sha256=grant.sha256),
     ]
     for each in wrong:

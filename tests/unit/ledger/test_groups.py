@@ -68,7 +68,7 @@ def test_an_unknown_group_and_an_unknown_role_are_refused_by_name() -> None:
 def test_schemas_of_the_groups_are_plain_names_and_all_different() -> None:
     for changes in ({"trust_schema": "a b"}, {"registration_schema": "DPONE_EXT"}, {"trust_schema": ""}):
         with pytest.raises(ConfigurationError) as refused:
-            LedgerSettings(service_id=SERVICE, **changes)
+            LedgerSettings(service_id=SERVICE, **changes)  # type: ignore[arg-type]  # by name
         assert refused.value.reason == "ledger_schema"
 
 
