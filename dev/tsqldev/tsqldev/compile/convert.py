@@ -234,8 +234,11 @@ def _to_binary(
                 f"Implicit conversion from data type {source.name} to {target} is not allowed. "
                 "Use the CONVERT function to run this query.",
             )
-        unicode = "true" if source.name in UNICODE else "false"
-        sql = f"sys.text_bytes({sql}, {style}, {unicode}{tried})"
+        if source.name not in UNICODE and "UTF8" in (source.collation or "").upper() and style == "0":
+            sql = f"convert_to({sql}, 'UTF8')"
+        else:
+            unicode = "true" if source.name in UNICODE else "false"
+            sql = f"sys.text_bytes({sql}, {style}, {unicode}{tried})"
     elif have in ("int", "rowversion"):
         size = {"bit": 1, "tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "rowversion": 8}[source.name]
         width = length if target.name == "binary" and length != MAX else size

@@ -253,6 +253,8 @@ class Expressions(Conditions):
     def cast(self, node: t.Cast) -> Value:
         target = type_from_name(node.type)
         operand = self.value(node.operand)
+        if family(target) == "char" and family(operand.type) == "char":
+            target = replace(target, collation=operand.type.collation)
         style = None
         if node.style is not None:
             style = self.to(node.style, INT)

@@ -50,7 +50,8 @@ def _datalength(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     result = BIGINT if v.type.length == MAX else INT
     cast = "int8" if v.type.length == MAX else "int4"
     if kind == "char":
-        size = f"sys.utf16_bytes({v.sql})" if is_unicode(v) else f"sys.codepage_bytes({v.sql})"
+        utf8 = "UTF8" in (v.type.collation or "").upper()
+        size = f"{'sys.utf16_bytes' if is_unicode(v) else 'octet_length' if utf8 else 'sys.codepage_bytes'}({v.sql})"
     elif kind == "binary":
         size = f"octet_length({v.sql})"
     elif kind == "null":
