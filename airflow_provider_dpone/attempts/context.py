@@ -82,10 +82,14 @@ class ObservationContext:
 
 
 class Cancellation:
-    """The registered ways to stop what is going on now. Called from a signal handler or another thread."""
+    """The registered ways to stop what is going on now. Called from a signal handler or another thread.
+
+    What a callback cancels must not be freed while the callback is inside its driver: leaving `register` waits for it.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Held while callbacks run. A signal handler interrupts the very thread that holds it, so it can be re-entered.
+        self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
         self.requested = threading.Event()
 
@@ -105,12 +109,11 @@ class Cancellation:
         """Call every registered callback once. A callback that fails does not keep the others from being called."""
         self.requested.set()
         with self._lock:
-            callbacks = list(self._callbacks)
-        for callback in reversed(callbacks):
-            try:
-                callback()
-            except Exception:  # each callback must be tried: the process is about to be killed
-                log.exception("a cancellation callback failed; the writer is closed later in any case")
+            for callback in reversed(list(self._callbacks)):
+                try:
+                    callback()
+                except Exception:  # each callback must be tried: the process is about to be killed
+                    log.exception("a cancellation callback failed; the writer is closed later in any case")
 
 
 class WorkContext:
