@@ -25,6 +25,8 @@ import pytest
 from tsqldev.process import served
 
 DRIVERS = ("mssql-python", "pyodbc", "pymssql", "python-tds")
+# The same, and pyodbc with the ODBC driver of FreeTDS.
+CLIENTS = (*DRIVERS, "pyodbc-freetds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,11 @@ class TsqlServer:
         encrypt: bool = True,
         timeout: int = 30,
     ) -> Any:
-        """A DB-API connection through one of DRIVERS, as `sa` by default."""
+        """A DB-API connection through one of CLIENTS, as `sa` by default. `timeout` is that of the login."""
         user = user or self.sa
         password = self.sa_password if password is None else password
+        if driver == "pyodbc-freetds":
+            return self._freetds(user, password, database, autocommit, encrypt)
         if driver in ("mssql-python", "pyodbc"):
             return self._odbc(driver, user, password, database, autocommit, encrypt)
         if driver == "pymssql":
@@ -93,6 +97,17 @@ class TsqlServer:
 
         pyodbc.pooling = False
         return pyodbc.connect(f"DRIVER={odbc_driver()};{text}", autocommit=autocommit)
+
+    def _freetds(self, user: str, password: str, database: str, autocommit: bool, encrypt: bool) -> Any:
+        import pyodbc
+
+        pyodbc.pooling = False
+        text = (
+            f"DRIVER={freetds_driver()};SERVER={self.host};PORT={self.port};UID={_braced(user)};PWD={_braced(password)};"
+            f"DATABASE={_braced(database)};TDS_Version=7.4;ClientCharset=UTF-8;"
+            f"Encryption={'require' if encrypt else 'off'};"
+        )
+        return pyodbc.connect(text, autocommit=autocommit)
 
 
 def _braced(value: str) -> str:
@@ -140,6 +155,17 @@ def cancelling(cursor: Any, every: float = 0.3) -> Iterator[None]:
     finally:
         ended.set()
         canceller.join()
+
+
+def freetds_driver() -> str:
+    """The ODBC driver of FreeTDS as Debian's package tdsodbc brings it."""
+    import sysconfig
+
+    folder = Path("/usr/lib", str(sysconfig.get_config_var("MULTIARCH") or ""), "odbc")
+    driver = folder / "libtdsodbc.so"
+    if not driver.exists():
+        raise FileNotFoundError(f"{driver} is missing: the Debian package tdsodbc is not installed.")
+    return str(driver)
 
 
 @pytest.fixture(scope="session")
