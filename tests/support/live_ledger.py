@@ -33,6 +33,7 @@ from airflow_provider_dpone.ledger import (
     ActivationStore,
     AttemptStore,
     ChargeStore,
+    GateReceiptStore,
     LedgerSettings,
     LoginGateStore,
     SnapshotStore,
@@ -71,6 +72,10 @@ class LiveLedger:
     @property
     def snapshots(self) -> SnapshotStore:
         return SnapshotStore(self.connect, self.settings)
+
+    @property
+    def receipts(self) -> GateReceiptStore:
+        return GateReceiptStore(self.connect, self.settings)
 
     @property
     def charges(self) -> ChargeStore:

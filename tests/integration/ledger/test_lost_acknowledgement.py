@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from airflow_provider_dpone.contracts.proof import proof_for
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import enroll
 from tests.support import ledger_records as make
+from tests.support.gate_receipts import receipt
 from tests.support.live_ledger import LiveLedger, connecting, nothing
 from tests.support.lossy_connection import LosingTheCommit
 from tests.support.tcp_proxy import Loss, TcpProxy
@@ -35,6 +37,17 @@ def _activate(healthy: LiveLedger) -> Callable[[LiveLedger], Any]:
     request = make.request(healthy.enroll(2))
     healthy.activations.prepare(request)
     return lambda given: given.activations.activate(request)
+
+
+def _withdraw(healthy: LiveLedger) -> Callable[[LiveLedger], Any]:
+    request = make.request(healthy.enroll(2))
+    healthy.activations.prepare(request)
+    return lambda given: given.activations.withdraw(request)
+
+
+def _record_profile(healthy: LiveLedger) -> Callable[[LiveLedger], Any]:
+    other = receipt(healthy.receipts.standing().server, clean=True, commit=secrets.token_hex(20))
+    return lambda given: given.receipts.record(other)
 
 
 def _begin_retirement(healthy: LiveLedger) -> Callable[[LiveLedger], Any]:
@@ -118,6 +131,7 @@ MUTATIONS: dict[str, Mutation] = {
     "enroll": _enroll,
     "prepare": _prepare,
     "activate": _activate,
+    "withdraw": _withdraw,
     "begin_retirement": _begin_retirement,
     "finalize_retirement": _finalize_retirement,
     "admit_once": _admit_once,
@@ -131,6 +145,7 @@ MUTATIONS: dict[str, Mutation] = {
     "reconcile_unknown": _reconcile_unknown,
     "charge": _charge,
     "snapshot": _snapshot,
+    "record_profile": _record_profile,
 }
 
 #: Mutations that answer the same when asked again. The other three are for one caller, once.
@@ -142,7 +157,10 @@ TABLES = (
         f"dpone_control.composition_{name}"
         for name in ("domains", "issued_authorities", "proofs", "mssql_gate_evidence")
     ),
-    *(f"dpone_ext.{name}" for name in ("evidence", "attempt_coordinates", "snapshot_records", "source_charges")),
+    *(
+        f"dpone_ext.{name}"
+        for name in ("evidence", "attempt_coordinates", "snapshot_records", "source_charges", "gate_receipts")
+    ),
 )
 
 

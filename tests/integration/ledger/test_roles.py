@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import Secret, go_batches
 from airflow_provider_dpone.ledger import LoginGateStore, grants, install
+from tests.support.gate_receipts import receipt
 from tests.support.live_ledger import LiveLedger, connecting
 
 ROLES = ("controller", "issuer", "closer")
@@ -86,6 +87,21 @@ def test_nobody_can_delete_or_define(
     with pytest.raises(Exception, match=r"permission|does not exist|Cannot"):
         by_role[role].rows(statement)
     install.audit(ledger.connect, ledger.settings)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_only_the_installer_records_what_opens_the_door(
+    ledger: LiveLedger, by_role: Mapping[str, LiveLedger], role: str
+) -> None:
+    before = ledger.receipts.standing()
+    other = receipt(before.server, clean=True, commit=secrets.token_hex(20))
+    with pytest.raises(ConfigurationError, match="role_right_missing"):
+        by_role[role].receipts.record(other)
+    assert ledger.receipts.standing() == before
+
+
+def test_a_controller_reads_what_opens_the_door(ledger: LiveLedger, controller: LiveLedger) -> None:
+    assert controller.receipts.standing() == ledger.receipts.standing()
 
 
 @pytest.mark.parametrize("role", ["issuer", "closer"])

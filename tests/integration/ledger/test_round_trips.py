@@ -44,3 +44,13 @@ def test_a_mutation_is_six_batches_on_two_connections(fresh_ledger: LiveLedger) 
     activation = fresh_ledger.active()
     fresh_ledger.through(counting).admit(activation)
     assert (len(counting.batches), counting.connections) == (6, 2)
+
+
+def test_the_door_of_an_activation_costs_no_batch_of_its_own(fresh_ledger: LiveLedger) -> None:
+    counting = Counting(fresh_ledger.connect)
+    counted = fresh_ledger.through(counting)
+    request = make.request(fresh_ledger.enroll(2))
+    for step in (counted.activations.prepare, counted.activations.activate):
+        counting.batches.clear()
+        step(request)
+        assert len(counting.batches) == 6

@@ -31,6 +31,7 @@ DIRECT_WRITES = [
     "UPDATE dpone_ext.attempt_coordinates SET dag_id = 'x'",
     "DELETE FROM dpone_ext.snapshot_records",
     "DELETE FROM dpone_ext.source_charges",
+    "DELETE FROM dpone_ext.gate_receipts",
 ]
 
 LOCK = (
@@ -76,6 +77,9 @@ LOCKED_WRITES = [
     (f"DELETE FROM {CONTROL}proofs WHERE operation_key = '{{operation}}'", "proof_immutable"),
     ("DELETE FROM dpone_ext.evidence WHERE operation_key = '{operation}'", "evidence_immutable"),
     ("DELETE FROM dpone_ext.attempt_coordinates WHERE operation_key = '{operation}'", "coordinates_immutable"),
+    ("DELETE FROM dpone_ext.gate_receipts", "receipt_immutable"),
+    ("UPDATE dpone_ext.gate_receipts SET product_version = N'9'", "receipt_immutable"),
+    (f"INSERT INTO dpone_ext.gate_receipts VALUES ('{make.sha('x')}', N'e', N'16', N'1', 0x7B7D, SYSUTCDATETIME())", "receipt_digest"),
 ]  # fmt: skip
 
 
