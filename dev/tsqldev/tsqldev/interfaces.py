@@ -120,6 +120,15 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexInfo:
+    """A whole (not filtered, not disabled) index: the places of its key columns among the table's columns."""
+
+    index_id: int
+    unique: bool
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableInfo:
     """A table, table variable, #temp table, or the inserted / deleted of a trigger.
 
@@ -138,6 +147,7 @@ class TableInfo:
     system: bool = False
     schema_id: int = 0
     owner_id: int = 0
+    indexes: tuple[IndexInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +214,30 @@ class Parameter:
     type: SqlType
 
 
+# A statement that changes more rows than this locks the whole table, as the server's lock escalation does.
+KEYS_LIMIT = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLock:
+    """How a statement locks what it reads of one table of a database.
+
+    `index` and `key` say where it looks: the rows whose leading key columns have these values (PostgreSQL expressions
+    over the statement's parameters); an empty key is the whole table. `keep` holds until the transaction ends;
+    `absent` keeps rows away that are not there yet; `versioned` is a read that READ_COMMITTED_SNAPSHOT would not lock.
+    """
+
+    object_id: int
+    database: str
+    mode: str  # S U X
+    keep: bool = False
+    absent: bool = False
+    nowait: bool = False
+    versioned: bool = False
+    index: int = 0
+    key: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class Compiled:
     """One T-SQL query, DML statement, expression or condition as PostgreSQL text with `$n` parameters.
@@ -224,9 +258,13 @@ class Compiled:
     target: TableInfo | None = None
     # SELECT ... INTO: the table to create, its columns are `columns`.
     into: str | None = None
-    # Where the affected rows cannot be read from the command tag: the last column of the only row is the count.
+    # Where the affected rows cannot be read from the command tag: the last column (before keys) is the count.
     count_in_result: bool = False
     identity_column: str | None = None
+    reads: list[ReadLock] = field(default_factory=list)
+    # `keyed`: the last columns of the rows are keys of the rows that were changed, `keys` their index and width each.
+    keyed: bool = False
+    keys: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

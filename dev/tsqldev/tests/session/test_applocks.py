@@ -7,8 +7,9 @@ import time
 from itertools import product
 
 import pytest
-from tsqldev.session import applocks
-from tsqldev.session.applocks import LockTable, Owner, Resource
+from tsqldev.session import locktable as applocks
+from tsqldev.session.applocks import Resource
+from tsqldev.session.locktable import LockTable, Owner
 
 R = Resource(1, "public", "r")
 

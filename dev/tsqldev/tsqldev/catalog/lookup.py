@@ -14,7 +14,7 @@ from tsqldev.catalog.functions import FUNCTIONS
 from tsqldev.catalog.sysviews import system_view
 from tsqldev.compile.names import MetadataFunction
 from tsqldev.errors import SqlError
-from tsqldev.interfaces import Column, ModuleInfo, TableInfo, TriggerInfo, ViewInfo
+from tsqldev.interfaces import Column, IndexInfo, ModuleInfo, TableInfo, TriggerInfo, ViewInfo
 from tsqldev.types import SqlType
 
 Connection = psycopg.Connection[Any]
@@ -36,6 +36,13 @@ from meta.columns where object_id = %s order by column_id
 _TRIGGERS = """
 select t.object_id, o.name, t.is_instead_of, t.actions, t.is_disabled
 from meta.triggers t join meta.objects o using (object_id) where t.parent_id = %s order by o.create_date, t.object_id
+"""
+
+_INDEXES = """
+select i.index_id, i.is_unique, array_agg(k.column_id order by k.key_ordinal)
+from meta.indexes i join meta.index_columns k using (object_id, index_id)
+where i.object_id = %s and k.key_ordinal > 0 and i.type in (1, 2) and not i.is_disabled and i.physical_filter is null
+group by i.index_id, i.is_unique order by i.index_id
 """
 
 _MODULE = """
@@ -173,6 +180,7 @@ class Catalog:
                 self._triggers(object_id),
                 schema_id=schema_id,
                 owner_id=owner,
+                indexes=self._indexes(object_id, columns),
             )
         module = self._rows(_MODULE, database_id, object_id)
         if not module:
@@ -223,6 +231,13 @@ class Catalog:
         return tuple(
             ModuleInfo(object_id, "master", "", name, "LOGON TRIGGER", definition, body, line, (), execute_as, 1)
             for object_id, name, definition, body, line, execute_as in rows
+        )
+
+    def _indexes(self, object_id: int, columns: Sequence[Column]) -> tuple[IndexInfo, ...]:
+        places = {column.column_id: place for place, column in enumerate(columns)}
+        return tuple(
+            IndexInfo(index_id, unique, tuple(places[column_id] for column_id in keys))
+            for index_id, unique, keys in self._rows(_INDEXES, object_id)
         )
 
     def _columns(self, query: str, object_id: int) -> tuple[Column, ...]:

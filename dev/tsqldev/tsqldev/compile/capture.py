@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from tsqldev.compile import tree as t
 from tsqldev.compile.convert import IMPLICIT, Destination, Value, convert
 from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.locking import written_keys
 from tsqldev.compile.scope import Bound, Scope
-from tsqldev.compile.unit import Unit
+from tsqldev.compile.unit import Unit, is_base
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.interfaces import Column, Compiled, TableInfo, TriggerFire, TriggerInfo, ViewInfo
+from tsqldev.interfaces import KEYS_LIMIT, Column, Compiled, TableInfo, TriggerFire, TriggerInfo, ViewInfo
 from tsqldev.types import CHARACTER, INT
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Capture:
         self.before: list[str] = []
         self.fires: list[TriggerFire] = []
         self.instead: TriggerInfo | None = None
+        self.keys: list[str] = []
+        # INSERT ... VALUES: so few rows that all their keys may be returned.
+        self.few = False
 
     # ---- triggers ------------------------------------------------------------------------------------------------
 
@@ -262,13 +266,16 @@ class Capture:
         sql = self.sql
         wide = False
         if self.instead is None:
+            self._keyed(compiled)
             after = {action: self._triggers(action, instead_of=False) for action in sorted(self.actions)}
             after = {action: triggers for action, triggers in after.items() if triggers}
-            if after or self.stores:
+            counted = bool(self.keys) and not self.returned and not self.few
+            if after or self.stores or counted:
                 sql = self._captured(after)
                 wide = not self.returned
-            elif self.returned:
-                sql = f"{sql} RETURNING {', '.join(f'{r} AS c{i}' for i, r in enumerate(self.returned, 1))}"
+            elif self.returned or self.keys:
+                returned = [f"{r} AS c{i}" for i, r in enumerate(self.returned, 1)]
+                sql = f"{sql} RETURNING {', '.join([*returned, *self._named_keys()])}"
         if prefix:
             sql = self._prefixed(prefix, sql)
         compiled.sql = sql
@@ -278,10 +285,23 @@ class Capture:
         compiled.before = self.unit.shared.before + self.before
         compiled.uses = list(self.unit.shared.uses)
         compiled.fires = self.fires
+        compiled.reads = self.unit.shared.reads
         compiled.count_in_result = wide
         if self.kind in ("INSERT", "MERGE"):
             compiled.identity_column = identity
         return compiled
+
+    def _keyed(self, compiled: Compiled) -> None:
+        """The keys of the changed rows as further columns, where the session asks for them."""
+        compiled.keyed = self.unit.context.keyed
+        if not compiled.keyed or not is_base(self.info):
+            return
+        sides = ["new"] if self.kind == "INSERT" else ["old"] if self.kind == "DELETE" else ["old", "new"]
+        self.keys, layout = written_keys(self.info, sides)
+        compiled.keys = tuple(layout)
+
+    def _named_keys(self) -> list[str]:
+        return [f"{key} AS k{i}" for i, key in enumerate(self.keys, 1)]
 
     def _prefixed(self, prefix: str, sql: str) -> str:
         if not sql.startswith("WITH "):
@@ -315,7 +335,15 @@ class Capture:
             listed = ", ".join(f"s{number}_{i}" for i in range(len(values)))
             steps.append(f"INSERT INTO {relation} ({', '.join(names)}) SELECT {listed} FROM m")
         returned += [f"{value} AS c{i}" for i, value in enumerate(self.returned, 1)]
+        returned += self._named_keys()
         parts = [f"m AS ({self.sql} RETURNING {', '.join(returned)})"]
         parts += [f"m{i} AS ({step})" for i, step in enumerate(steps, 1)]
-        last = ", ".join(f"c{i}" for i in range(1, len(self.returned) + 1)) or "count(*)::int8"
-        return f"WITH {', '.join(parts)} SELECT {last} FROM m"
+        last = [f"c{i}" for i in range(1, len(self.returned) + 1)]
+        keys = [f"k{i}" for i in range(1, len(self.keys) + 1)]
+        limit = ""
+        if not last and keys:
+            # The count stands beside the keys of as many rows as the session would lock one by one.
+            last, limit = ["(SELECT count(*)::int8 FROM m)"], f" LIMIT {KEYS_LIMIT + 1}"
+        elif not last:
+            last = ["count(*)::int8"]
+        return f"WITH {', '.join(parts)} SELECT {', '.join(last + keys)} FROM m{limit}"

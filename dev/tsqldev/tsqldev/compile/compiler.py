@@ -123,6 +123,7 @@ class Compiler:
             assigns=queries.assigns,
             before=unit.shared.before,
             uses=list(unit.shared.uses),
+            reads=unit.shared.reads,
             into=None if queries.into is None else ".".join(f"[{p.replace(']', ']]')}]" for p in queries.into),
         )
 
@@ -143,6 +144,7 @@ class Compiler:
             columns=[Column("", target or value.type)],
             before=unit.shared.before,
             uses=list(unit.shared.uses),
+            reads=unit.shared.reads,
         )
 
     def _condition(self, text: str) -> Compiled:
@@ -158,6 +160,7 @@ class Compiler:
             columns=[Column("", SqlType("bit", nullable=False))],
             before=unit.shared.before,
             uses=list(unit.shared.uses),
+            reads=unit.shared.reads,
         )
 
     def _over(self, unit: Unit, columns: Sequence[Column], physical: Sequence[str]) -> Expressions:

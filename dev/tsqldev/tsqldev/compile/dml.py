@@ -8,11 +8,12 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.capture import Capture
 from tsqldev.compile.convert import IMPLICIT, Destination, Value, convert
 from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.locking import narrow
 from tsqldev.compile.queries import Queries
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
 from tsqldev.compile.targets import Target, find_target
-from tsqldev.compile.unit import Unit
+from tsqldev.compile.unit import Unit, is_base
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled, TableInfo, ViewInfo
 from tsqldev.types import CHARACTER
@@ -111,6 +112,7 @@ class Changes:
                     f"({', '.join(self._assign(expressions, info, i, item) for i, item in zip(chosen, row, strict=True))})"
                 )
             body = f"({names}) VALUES {', '.join(rows)}"
+            capture.few = True
         else:
             assert node.query is not None
             relation = self.queries.query(node.query, None, keep_null=True)
@@ -198,6 +200,7 @@ class Changes:
     def _update(self, node: t.Update) -> Capture:
         unit = self.unit
         target = find_target(self, node.target, node.source, node.ctes)
+        target.hints = node.target.hints | (target.leaf.hints if isinstance(target.leaf, t.TableRef) else frozenset())
         info = target.info
         unit.use("UPDATE", info)
         if node.where is not None or node.source is not None:
@@ -279,14 +282,20 @@ class Changes:
         others: list[str] = []
         conditions: list[str] = []
         if simple:
-            scope.sources.append(target.bind("d"))
+            bound = target.bind("d")
+            scope.sources.append(bound)
+            sources.reading(target.info, bound, target.hints, change=True)
             for source in target.others:
                 others.append(sources.compile(source))
             expressions = Expressions(unit, scope)
+            narrow(expressions, scope, sources.readings, where, target.source)
             conditions += [expressions.condition(node) for node in target.conditions]
         else:
             others.append(target.compile_from(sources, scope))
             expressions = Expressions(unit, scope)
+            if target.bound is not None:
+                sources.reading(target.info, target.bound, target.hints, change=True)
+            narrow(expressions, scope, sources.readings if target.inner is None else (), where, target.source)
         expressions.no_aggregate = "An aggregate may not appear in the WHERE clause."
         if where is not None:
             conditions.append(expressions.condition(where))
@@ -313,6 +322,7 @@ class Changes:
     def _delete(self, node: t.Delete) -> Capture:
         unit = self.unit
         target = find_target(self, node.target, node.source, node.ctes)
+        target.hints = node.target.hints | (target.leaf.hints if isinstance(target.leaf, t.TableRef) else frozenset())
         info = target.info
         unit.use("DELETE", info)
         if node.where is not None or node.source is not None:
@@ -351,12 +361,17 @@ class Changes:
             raise unsupported("MERGE into a table with INSTEAD OF triggers")
         scope = Scope()
         source_scope = Scope()
-        source = Sources(unit, self.queries, source_scope, False).compile(node.source)
+        sources = Sources(unit, self.queries, source_scope, False)
+        source = sources.compile(node.source)
         schema = "" if node.target.alias else info.schema
         database = "" if node.target.alias else info.database
         bound = Bound(node.target.alias or info.name, schema, database, info.columns, [f"d.{p}" for p in info.physical])
         scope.sources = [bound, *source_scope.sources]
-        on = Expressions(unit, scope).condition(node.on)
+        sources.reading(info, bound, node.target.hints, change=True)
+        expressions = Expressions(unit, scope)
+        if all(when.matched != "SOURCE" for when in node.whens):
+            narrow(expressions, scope, sources.readings[-1:] if is_base(info) else (), node.on, node.source)
+        on = expressions.condition(node.on)
         if isinstance(node.source, t.Join):
             source = f"({source})"
         parts = [f"MERGE INTO {info.relation} AS d USING {source} ON {on}"]

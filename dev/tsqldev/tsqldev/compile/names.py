@@ -69,6 +69,7 @@ class CompileContext:
     inserted / deleted inside a trigger) by lower-case name. `depth` is the trigger nesting level; it names the
     temporary tables of inserted and deleted rows; `running_triggers` are the triggers that do not fire again
     (INSTEAD OF of the same table, and without RECURSIVE_TRIGGERS the AFTER trigger itself). `identity_insert` is the object id with IDENTITY_INSERT ON.
+    `keyed`: a change answers the keys of its rows, for the session to lock.
     """
 
     database: str
@@ -82,6 +83,7 @@ class CompileContext:
     depth: int = 0
     running_triggers: frozenset[int] = frozenset()
     rowcount: int = 0
+    keyed: bool = False
 
     def signature(self) -> tuple[object, ...]:
         """Equal for two contexts in which a text compiles to the same thing."""
@@ -96,4 +98,5 @@ class CompileContext:
             self.depth,
             self.running_triggers,
             self.rowcount,
+            self.keyed,
         )

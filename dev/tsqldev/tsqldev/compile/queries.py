@@ -11,6 +11,7 @@ from tsqldev.compile.convert import IMPLICIT, Value, convert
 from tsqldev.compile.expressions import Expressions
 from tsqldev.compile.folding import Folds, accumulates
 from tsqldev.compile.literals import contains_aggregate
+from tsqldev.compile.locking import narrow
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
@@ -174,6 +175,7 @@ class Queries(WithClauses, Folds):
         sources = Sources(unit, self, scope, plain)
         source = sources.compile(select.source) if select.source is not None else ""
         expressions = Expressions(unit, scope)
+        narrow(expressions, scope, sources.readings, select.where, select.source)
         expressions.no_aggregate = _IN_WHERE
         where = expressions.condition(select.where) if select.where is not None else ""
         expressions.no_aggregate = ""

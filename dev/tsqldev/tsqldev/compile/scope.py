@@ -38,6 +38,8 @@ class Scope:
     sources: list[Bound] = field(default_factory=list)
     grouped: dict[str, str] | None = None
     aggregating: bool = False  # inside the argument of an aggregate
+    # Columns (as PostgreSQL text) that the conditions give a value known before the statement runs.
+    fixed: dict[str, Value] = field(default_factory=dict)
 
     def find(self, parts: tuple[str, ...], line: int) -> Value:
         scope: Scope | None = self

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from tsqldev.compile import tree as t
 from tsqldev.compile.convert import Value, convert, quote
 from tsqldev.compile.expressions import Expressions
+from tsqldev.compile.locking import Reading, lock_strength, read_lock
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.typenames import type_from_name
-from tsqldev.compile.unit import Unit, is_base
+from tsqldev.compile.unit import Unit, is_base, require_unordered
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo, ViewInfo
 from tsqldev.types import (
@@ -30,26 +31,6 @@ from tsqldev.types import (
 
 if TYPE_CHECKING:
     from tsqldev.compile.queries import Queries
-
-_UNLOCKED = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK"})
-_KEEPS = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
-
-
-def lock_strength(hints: frozenset[str], isolation: str) -> str:
-    """The PostgreSQL row lock that stands for table hints under an isolation level; empty for none.
-
-    An update lock admits shared locks on SQL Server; here it does not (it still keeps a second update lock out).
-    """
-    if hints & {"XLOCK", "TABLOCKX"}:
-        strength = "FOR UPDATE"
-    elif "UPDLOCK" in hints:
-        strength = "FOR NO KEY UPDATE"
-    elif hints & _KEEPS or (isolation in ("SERIALIZABLE", "REPEATABLE READ") and not hints & _UNLOCKED):
-        strength = "FOR SHARE"
-    else:
-        return ""
-    return f"{strength} NOWAIT" if "NOWAIT" in hints else strength
-
 
 # The columns of sys.dm_exec_describe_first_result_set that matter to clients, in its order.
 DESCRIBED = tuple(
@@ -93,6 +74,7 @@ class Sources:
         self.scope = scope
         self.plain = plain
         self.locks: list[str] = []
+        self.readings: list[Reading] = []
         # By alias, the two halves of a subquery that locks its table; a WHERE may stand between them.
         self.inner_locks: dict[str, tuple[str, str]] = {}
 
@@ -151,13 +133,25 @@ class Sources:
             return f"({relation.sql}) AS {alias}"
         name = source.alias or (source.parts[-1] if source.parts[-1][0] in "@#" else info.name)
         sql = [f"{alias}.{physical}" for physical in info.physical]
-        self.bind(Bound(name, schema, database, info.columns, sql, info.object_id), line)
-        return self._locked(info, source.hints | unit.hints, alias, outer)
+        bound = Bound(name, schema, database, info.columns, sql, info.object_id)
+        self.bind(bound, line)
+        return self._locked(info, bound, source.hints | unit.hints, alias, outer)
 
-    def _locked(self, info: TableInfo, hints: frozenset[str], alias: str, outer: bool) -> str:
+    def reading(self, info: TableInfo, bound: Bound, hints: frozenset[str], *, change: bool = False) -> Reading | None:
+        """Note that a table is read, or looked through for rows to change."""
+        lock = read_lock(info, hints, self.unit.context.isolation, change=change) if is_base(info) else None
+        if lock is None:
+            return None
+        reading = Reading(info, bound, len(self.unit.shared.reads), self.locks)
+        self.readings.append(reading)
+        self.unit.shared.reads.append(lock)
+        return reading
+
+    def _locked(self, info: TableInfo, bound: Bound, hints: frozenset[str], alias: str, outer: bool) -> str:
         relation = self.unit.relation_of(info)
         if not is_base(info):
             return f"{relation} AS {alias}"
+        reading = self.reading(info, bound, hints)
         if "TABLOCKX" in hints:
             self.unit.shared.before.append(
                 f"LOCK TABLE {relation} IN EXCLUSIVE MODE{' NOWAIT' if 'NOWAIT' in hints else ''}"
@@ -168,6 +162,8 @@ class Sources:
             return f"{relation} AS {alias}"
         if self.plain and not outer:
             strength, nowait, _ = lock.partition(" NOWAIT")
+            if reading is not None:
+                reading.text = len(self.locks)
             self.locks.append(f"{strength} OF {alias}{nowait}")
             return f"{relation} AS {alias}"
         columns = ", ".join(f"{alias}.{physical}" for physical in info.physical)
@@ -178,6 +174,7 @@ class Sources:
     def _derived(self, source: t.Derived, lateral: Scope | None) -> str:
         from tsqldev.compile.withs import named_columns
 
+        require_unordered(source.query, self.unit.line(source.query.pos))
         relation = self.queries.query(source.query, lateral if lateral is not None else self.scope.parent)
         columns = named_columns(relation.columns, source.columns, source.alias)
         alias = self.unit.alias()

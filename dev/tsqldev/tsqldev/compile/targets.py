@@ -36,6 +36,7 @@ class Target:
     alias: str = "d"
     key: str = ""
     lockable: bool = True
+    hints: frozenset[str] = frozenset()
     bound: Bound | None = None
     changes: Changes | None = None
     outer: list[t.Source] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tsqldev.compile import tree as t
@@ -13,7 +13,7 @@ from tsqldev.compile.names import CompileCatalog, CompileContext, SystemView
 from tsqldev.compile.parser import Parser
 from tsqldev.compile.scope import Scope
 from tsqldev.errors import SqlError
-from tsqldev.interfaces import Column, ModuleInfo, ObjectUse, Parameter, TableInfo, ViewInfo
+from tsqldev.interfaces import Column, ModuleInfo, ObjectUse, Parameter, ReadLock, TableInfo, ViewInfo
 from tsqldev.types import SqlType
 
 
@@ -32,6 +32,7 @@ class Shared:
     parameters: dict[str, tuple[int, SqlType]]
     uses: dict[ObjectUse, None]
     before: list[str]
+    reads: list[ReadLock] = field(default_factory=list)
     aliases: int = 0
     depth: int = 0
     max_recursion: int = 100
@@ -48,6 +49,19 @@ def parse_query(text: str) -> t.Query:
     query = parser.query()
     parser.end()
     return query
+
+
+def require_unordered(query: t.Query, line: int) -> None:
+    """Raises 1033 for ORDER BY where the rows of a query have no order."""
+    top = isinstance(query.body, t.Select) and query.body.top is not None
+    if query.order and not top and query.offset is None and not query.json:
+        raise SqlError(
+            1033,
+            "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table "
+            "expressions, unless TOP, OFFSET or FOR XML is also specified.",
+            severity=15,
+            line=line,
+        )
 
 
 class Unit:
@@ -188,7 +202,9 @@ class Unit:
         inner = Unit(self.catalog, context, info.select, self.shared, info.owner_id, self.hints | hints)
         self.shared.depth += 1
         try:
-            relation = Queries(inner).query(parse_query(info.select), None)
+            query = parse_query(info.select)
+            require_unordered(query, line)
+            relation = Queries(inner).query(query, None)
         except SqlError as error:
             if error.number in (207, 208, 209, 4104):
                 raise SqlError(
@@ -217,4 +233,5 @@ class Unit:
     def subquery(self, query: t.Query, scope: Scope) -> Relation:
         from tsqldev.compile.queries import Queries
 
+        require_unordered(query, self.line(query.pos))
         return Queries(self).query(query, scope)

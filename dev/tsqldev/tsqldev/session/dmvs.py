@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column
-from tsqldev.session.applocks import Lock
+from tsqldev.session import lockrows
 from tsqldev.session.registry import SessionRecord
 from tsqldev.session.transactions import next_transaction_id
 from tsqldev.types import BIGINT, BIT, DATETIME, INT, SMALLINT, TINYINT, UNIQUEIDENTIFIER, SqlType, nvarchar, varbinary
@@ -215,17 +215,19 @@ def _connections(interp: Interpreter) -> Rows:
 
 
 def _requests(interp: Interpreter) -> Rows:
+    blocked = lockrows.blocked(interp.session.engine.registry)
     return [
         {
             "session_id": record.spid,
             "request_id": 0,
             "start_time": record.last_request_start,
-            "status": record.status,
+            "status": "suspended" if record.spid in blocked else record.status,
             "command": record.command or "SELECT",
             "database_id": record.database_id,
             "user_id": 1,
             "connection_id": str(record.connection_id),
-            "blocking_session_id": 0,
+            "blocking_session_id": min(blocked.get(record.spid, (0,))),
+            "wait_type": "LCK_M_X" if record.spid in blocked else None,
             "wait_time": 0,
             "last_wait_type": "MISCELLANEOUS",
             "wait_resource": "",
@@ -321,52 +323,7 @@ def _current_transaction(interp: Interpreter) -> Rows:
 
 
 def _locks(interp: Interpreter) -> Rows:
-    seen = {record.spid: record for record in _seen(interp)}
-    result: Rows = [
-        {
-            "resource_type": "DATABASE",
-            "resource_subtype": "",
-            "resource_database_id": record.database_id,
-            "resource_description": "",
-            "resource_associated_entity_id": 0,
-            "resource_lock_partition": 0,
-            "request_mode": "S",
-            "request_type": "LOCK",
-            "request_status": "GRANT",
-            "request_reference_count": 1,
-            "request_lifetime": 0,
-            "request_session_id": record.spid,
-            "request_exec_context_id": 0,
-            "request_request_id": 0,
-            "request_owner_type": "SHARED_TRANSACTION_WORKSPACE",
-            "request_owner_id": 0,
-        }
-        for record in seen.values()
-    ]
-    result.extend(_lock(lock) for lock in interp.session.engine.registry.locks.locks() if lock.owner.spid in seen)
-    return result
-
-
-def _lock(lock: Lock) -> dict[str, object]:
-    resource = lock.resource
-    return {
-        "resource_type": "APPLICATION",
-        "resource_subtype": "",
-        "resource_database_id": resource.database_id,
-        "resource_description": f"0:[{resource.name[:32]}]:(00000000)",
-        "resource_associated_entity_id": 0,
-        "resource_lock_partition": 0,
-        "request_mode": lock.mode,
-        "request_type": "LOCK",
-        "request_status": lock.status,
-        "request_reference_count": 1,
-        "request_lifetime": 33554432,
-        "request_session_id": lock.owner.spid,
-        "request_exec_context_id": 0,
-        "request_request_id": 0,
-        "request_owner_type": "TRANSACTION" if lock.owner.transaction else "SESSION",
-        "request_owner_id": lock.owner.transaction,
-    }
+    return lockrows.rows(interp.session, _seen(interp))
 
 
 _NEEDED = {

@@ -26,6 +26,7 @@ from tsqldev.session.session import SqlSession
 from tsqldev.session.split import Node, split
 from tsqldev.session.syntax import check_syntax
 from tsqldev.session.trace import Trace, masked
+from tsqldev.session.waits import Waits
 
 log = logging.getLogger("tsqldev")
 
@@ -66,6 +67,8 @@ class SessionEngine:
         self._idle: list[Backend] = []
         self._idle_lock = threading.Lock()
         self._closed = False
+        self._waits = Waits(self._connect, self.registry)
+        self.registry.outside = self._waits.edges
         with self._connect() as connection:
             bootstrap(connection, sa_password)
 
@@ -80,6 +83,7 @@ class SessionEngine:
             for backend in self._idle:
                 backend.close()
             self._idle.clear()
+        self._waits.close()
         if self._trace is not None:
             self._trace.close()
 

@@ -277,7 +277,7 @@ class Interpreter:
         """The #temp table or table variable of that name, in the current frame."""
         return scratch.visible(self).get(parts[-1].lower()) if parts[-1][:1] in ("#", "@") else None
 
-    def context(self) -> CompileContext:
+    def context(self, *, keyed: bool | None = None) -> CompileContext:
         session = self.session
         frame = self.frame
         principal = session.principal
@@ -292,6 +292,7 @@ class Interpreter:
             depth=sum(1 for other in self.frames if other.scope is Scope.TRIGGER),
             rowcount=session.settings.rowcount,
             running_triggers=self.running_triggers(),
+            keyed=session.transactions.count > 0 if keyed is None else keyed,
         )
 
     def running_triggers(self) -> frozenset[int]:
@@ -299,9 +300,9 @@ class Interpreter:
             frame.module.object_id for frame in self.frames if frame.scope is Scope.TRIGGER and frame.module is not None
         )
 
-    def compile(self, text: str) -> Compiled:
+    def compile(self, text: str, *, keyed: bool | None = None) -> Compiled:
         self.session.sync()
-        return self.session.compiler(self.context()).statement(text)
+        return self.session.compiler(self.context(keyed=keyed)).statement(text)
 
     def expression(self, text: str, target: SqlType | None = None) -> Compiled:
         self.session.sync()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tsqldev.errors import SqlError
 from tsqldev.session import applocks
 from tsqldev.session.arguments import by_name
+from tsqldev.session.locktable import Owner
 from tsqldev.types import nvarchar
 
 if TYPE_CHECKING:
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from tsqldev.session.procedures import Argument
 
 
-def _owner(interp: Interpreter, argument: Argument | None) -> applocks.Owner | None:
+def _owner(interp: Interpreter, argument: Argument | None) -> Owner | None:
     """The owner that @LockOwner names; None where it is not a valid one (or there is no transaction)."""
     session = interp.session
     name = str(argument.value).lower() if argument is not None and argument.value is not None else "transaction"
     if name == "session":
-        return applocks.Owner(session.spid, 0)
+        return Owner(session.spid, 0)
     if name == "transaction" and session.transactions.count:
-        return applocks.Owner(session.spid, session.transactions.id)
+        return Owner(session.spid, session.transactions.id)
     return None
 
 

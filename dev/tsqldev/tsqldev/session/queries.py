@@ -41,7 +41,7 @@ def query(interp: Interpreter, node: Simple) -> None:
         return
     compiled = interp.compile(node.text)
     updated = _updated_columns(node) if compiled.fires else frozenset()
-    run(interp, compiled, updated=updated, reads=reads_tables(node.text))
+    run(interp, compiled, updated=updated, reads=reads_tables(node.text), text=node.text)
 
 
 @lru_cache(2048)
@@ -70,7 +70,15 @@ def _updated_columns(node: Simple) -> frozenset[str]:
     return frozenset(found)
 
 
-def run(interp: Interpreter, compiled: Compiled, *, updated: frozenset[str] = frozenset(), reads: bool = True) -> None:
+def run(
+    interp: Interpreter,
+    compiled: Compiled,
+    *,
+    updated: frozenset[str] = frozenset(),
+    reads: bool = True,
+    text: str = "",
+) -> None:
+    """`text`: the statement, where it may have to be compiled again with the keys of what it changes."""
     session = interp.session
     if session.settings.fmtonly or session.settings.noexec:
         if session.settings.fmtonly and compiled.columns and not compiled.assigns:
@@ -87,9 +95,36 @@ def run(interp: Interpreter, compiled: Compiled, *, updated: frozenset[str] = fr
         count = _select_into(interp, compiled)
         finish(interp, count, "SELECT")
         return
-    compound = bool(compiled.before or compiled.fires)
-    fatal = compiled.kind in _READS and interp.errors_are_fatal
-    with session.transactions.statement(compound=compound, fatal=fatal):
+    if compiled.kind in _READS:
+        _read(interp, compiled)
+        return
+    target = compiled.target.object_id if compiled.target is not None else 0
+    if session.transactions.count or compiled.fires or not target or not text:
+        _change(interp, compiled, updated, text)
+        return
+    with session.keys.unkeyed(target) as free:
+        if free:
+            _change(interp, compiled, updated, "")
+    if not free:
+        _change(interp, compiled, updated, text)
+
+
+def _read(interp: Interpreter, compiled: Compiled) -> None:
+    session = interp.session
+    held = session.keys.read(compiled, *arguments(interp, compiled)) if compiled.reads else []
+    with session.transactions.statement(compound=bool(compiled.before), fatal=interp.errors_are_fatal):
+        count = affect(interp, compiled)
+    if held and not count:
+        session.keys.forget(held)
+    finish(interp, count, compiled.kind)
+
+
+def _change(interp: Interpreter, compiled: Compiled, updated: frozenset[str], text: str) -> None:
+    """`text` as in `run`: the change tells its keys, within a transaction (of its own, if there is none)."""
+    session = interp.session
+    if text and not compiled.keyed:
+        compiled = interp.compile(text, keyed=True)
+    with session.transactions.statement(compound=bool(compiled.before or compiled.fires or text)):
         count = affect(interp, compiled, updated)
     finish(interp, count, compiled.kind)
 
@@ -101,7 +136,11 @@ def affect(interp: Interpreter, compiled: Compiled, updated: frozenset[str] = fr
         session.transactions.wrote = True
     for text in compiled.before:
         session.backend.script(text)
-    count = _rows_of(interp, compiled)
+    if compiled.kind in _READS:
+        return _rows_of(interp, compiled)
+    if compiled.reads:
+        session.keys.read(compiled, *arguments(interp, compiled))
+    count = session.keys.change(compiled, lambda: _rows_of(interp, compiled))
     if compiled.fires:
         session.rowcount = count
         triggers.fire(interp, compiled, count, updated)
@@ -154,19 +193,21 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
         rows, count = session.backend.run(compiled.sql, types, data, key)
         if compiled.count_in_result:
             raise unsupported("OUTPUT rows of this statement")
+        session.keys.changed(compiled, count, rows)
         width = len(compiled.columns)
         _note_identity(interp, compiled, count)
         session.sink.columns(compiled.columns)
         session.sink.rows([row[:width] for row in rows])
         return count
     rows, count = session.backend.run(compiled.sql, types, data, key)
+    if compiled.count_in_result:
+        count = int(rows[0][-1 - sum(width for _, width in compiled.keys)]) if rows else 0
+    session.keys.changed(compiled, count, rows)
     if compiled.assigns:
         if rows:
             for name, value in zip(compiled.assigns, rows[-1], strict=False):
                 interp.frame.values[name.lower()] = value
         return len(rows)
-    if compiled.count_in_result:
-        count = int(rows[0][-1]) if rows else 0
     _note_identity(interp, compiled, count)
     return count
 
@@ -238,6 +279,8 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
+    if compiled.reads:
+        session.keys.read(compiled, types, data)
     with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
         rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
     if len(rows) > 1:
@@ -275,6 +318,7 @@ def _select_into(interp: Interpreter, compiled: Compiled) -> int:
     name = compiled.into or ""
     types, data = arguments(interp, compiled)
     with session.transactions.statement(compound=True):
+        session.keys.read(compiled, types, data)
         for text in compiled.before:
             session.backend.script(text)
         parts = split_name(name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
-from tsqldev.session.applocks import LockTable
+from tsqldev.session.locktable import LockTable
 
 FIRST_USER_SESSION = 51
 LOGGING_IN = 0  # login_time 1900-01-01, as the server shows a session that has not finished logging in
@@ -65,7 +65,9 @@ class SessionRecord:
 
 class Registry:
     def __init__(self) -> None:
-        self.locks = LockTable()
+        # Replaced by the engine's own view of PostgreSQL, once there is one.
+        self.outside: Callable[[], dict[int, set[int]]] = dict
+        self.locks = LockTable(lambda: self.outside())
         self._lock = threading.Lock()
         self._sessions: dict[int, SessionRecord] = {}
         self._refused: dict[str, int] = {}
@@ -89,9 +91,13 @@ class Registry:
         with self._lock:
             return self._sessions.get(spid)
 
-    def all(self) -> list[SessionRecord]:
+    def listed(self) -> list[SessionRecord]:
+        """The records as they are: what their sessions last wrote."""
         with self._lock:
-            records = sorted(self._sessions.values(), key=lambda record: record.spid)
+            return sorted(self._sessions.values(), key=lambda record: record.spid)
+
+    def all(self) -> list[SessionRecord]:
+        records = self.listed()
         for record in records:
             if record.refresh is not None:
                 record.refresh()

@@ -14,7 +14,6 @@ from tsqldev.compile import CompileContext, Compiler
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, ObjectUse, ResultSink, RpcParameter, TableInfo
 from tsqldev.session import presence, procedures, scratch, sysprocs
-from tsqldev.session.applocks import Owner
 from tsqldev.session.backend import Backend
 from tsqldev.session.bulk import BulkLoad, copy_blocks
 from tsqldev.session.capture import Capture, LogSink
@@ -32,6 +31,8 @@ from tsqldev.session.frames import (
 )
 from tsqldev.session.identity import Identity
 from tsqldev.session.interp import Interpreter
+from tsqldev.session.keylocks import KeyLocks
+from tsqldev.session.locktable import Owner
 from tsqldev.session.prepared import Prepared
 from tsqldev.session.registry import SessionRecord, now
 from tsqldev.session.split import Simple
@@ -59,12 +60,14 @@ class SqlSession(Identity):
         self.sink = sink
         self.backend = backend
         connection = backend.connection
+        record.backend_pid = connection.info.backend_pid
         self.access = Access(connection)
         self.catalog = SessionCatalog(connection, engine.definitions)
         self.ddl = Ddl(connection, self.catalog, self.access)
         self.transactions = Transactions(self.backend, self)
         self.interp = Interpreter(self)
         self.bulk = BulkLoad(self)
+        self.keys = KeyLocks(self, engine.registry.locks)
         self.settings = Settings()
         self.login: Login
         self.principal: Principal

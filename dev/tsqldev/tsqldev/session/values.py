@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.session import bulkfile, dmvs, metaprocs
-from tsqldev.session.applocks import MODE_NAMES
+from tsqldev.session.applocks import MODE_NAMES, Resource
 from tsqldev.session.frames import Scope
 from tsqldev.session.transactions import next_transaction_id
 
@@ -113,7 +113,9 @@ def _applocks(interp: Interpreter) -> str:
                 "mine": lock.owner.spid == session.spid,
             }
             for lock in session.engine.registry.locks.locks()
-            if lock.status == "GRANT" and lock.resource.database_id == session.principal.database_id
+            if lock.status == "GRANT"
+            and isinstance(lock.resource, Resource)
+            and lock.resource.database_id == session.principal.database_id
         ]
     )
 
