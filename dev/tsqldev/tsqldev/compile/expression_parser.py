@@ -224,6 +224,8 @@ class ExpressionParser(Reader):
                 pos = self.token.pos
                 self.i += 3
                 node = t.AtTimeZone(node, self.postfix(self.primary()), pos=pos)
+            elif self.at(".") and self.peek().value in ("VALUE", "QUERY", "EXIST", "NODES", "MODIFY"):
+                raise unsupported(f"the XML method {self.peek().value.lower()}()")
             else:
                 return node
 

@@ -259,6 +259,8 @@ class Expressions(Conditions):
         if node.style is not None:
             style = self.to(node.style, INT)
         result = convert(operand, target, explicit=True, attempt=node.attempt, style=style)
+        # A column made from a conversion takes NULL, whatever the operand is: SELECT INTO shows it.
+        result.type = result.type.with_nullable(True)
         if family(target) == "int":
             # Beside a decimal a written integer counts with its own digits; one that was converted, with its type's.
             result.constant = None
