@@ -1,4 +1,4 @@
-"""Tables keep, compare and refuse values as the Transact-SQL reference says."""
+"""Tables, modules and queries do what the Transact-SQL reference says, batch by batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytds
 import pytest
 from tsqldev.pytest_plugin import TsqlServer
 
+from .statement_rules import STATEMENTS
 from .stored_rules import STORED, Rules
+
+ALL = {**STORED, **STATEMENTS}
 
 
 def answer(connection: Any, batch: str) -> str:
@@ -33,8 +36,8 @@ def _shown(value: Any) -> str:
     return value.hex() if isinstance(value, bytes | bytearray) else str(value)
 
 
-@pytest.mark.parametrize("rules", STORED.values(), ids=STORED.keys())
-def test_the_table_behaves_as_the_reference_says(tsql_server: TsqlServer, tsql_database: str, rules: Rules) -> None:
+@pytest.mark.parametrize("rules", ALL.values(), ids=ALL.keys())
+def test_batches_answer_as_the_reference_says(tsql_server: TsqlServer, tsql_database: str, rules: Rules) -> None:
     with closing(tsql_server.connect("python-tds", database=tsql_database)) as connection:
         given = [(batch, answer(connection, batch)) for batch, _ in rules]
     wanted = [(batch, wants if wants is not None else had[1]) for (batch, wants), had in zip(rules, given, strict=True)]

@@ -68,6 +68,8 @@ def new_table(st: Statement, parts: tuple[str, ...], spec: TableSpec) -> TableBu
         schema_id,
         name,
     )
+    if sum(isinstance(constraint, KeySpec) and constraint.primary for constraint in spec.constraints) > 1:
+        raise SqlError(8110, f"Cannot add multiple PRIMARY KEY constraints to table '{name}'.")
     keyed = {
         column.casefold()
         for constraint in spec.constraints

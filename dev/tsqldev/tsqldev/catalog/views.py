@@ -14,6 +14,7 @@ from tsqldev.catalog.modules import (
     store_module,
 )
 from tsqldev.catalog.statement import Statement
+from tsqldev.compile.unit import parse_query, require_unordered
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column
 from tsqldev.types import SqlType
@@ -35,6 +36,7 @@ def create_view(st: Statement) -> None:
     compiled = st.compiler().statement(stripped)
     if compiled.kind != "SELECT":
         raise SqlError(102, f"Incorrect syntax near '{stripped[:20]}'.", severity=15)
+    require_unordered(parse_query(stripped), 1)
     columns = list(compiled.columns)
     if names:
         if len(names) != len(columns):

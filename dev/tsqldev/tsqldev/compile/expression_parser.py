@@ -97,7 +97,7 @@ class ExpressionParser(Reader):
             return t.Like(left, pattern, escape, negated, pos=pos)
         if self.take("IN"):
             self.need("(")
-            if self._at_query():
+            if self._at_query(listed=True):
                 query = self.query()
                 self.need(")")
                 return t.InQuery(left, query, negated, pos=pos)
@@ -114,13 +114,22 @@ class ExpressionParser(Reader):
             line=self.line(pos),
         )
 
-    def _at_query(self) -> bool:
-        """Whether a query starts here, perhaps behind parentheses."""
+    def _at_query(self, *, listed: bool = False) -> bool:
+        """Whether a query starts here, perhaps behind parentheses; `listed`: as the whole of what a parenthesis holds."""
         ahead = 0
         while self.peek(ahead).value == "(" and self.peek(ahead).kind == "op":
             ahead += 1
         token = self.peek(ahead)
-        return token.kind == "word" and token.value in ("SELECT", "WITH")
+        if token.kind != "word" or token.value not in ("SELECT", "WITH"):
+            return False
+        # In ((SELECT 1) + 1) the query is an operand of the parenthesis around it.
+        for opening in range(self.i + ahead - 1, self.i - listed, -1):
+            after = self.tokens[min(self._closing(opening) + 1, len(self.tokens) - 1)]
+            if after.value not in (")", "UNION", "EXCEPT", "INTERSECT", "ORDER", "OFFSET", "OPTION", "FOR"):
+                return False
+            if after.value != ")":
+                return True
+        return True
 
     def _is_condition(self) -> bool:
         """Whether the parenthesis that opens here holds a condition rather than a value or a query.
@@ -139,6 +148,8 @@ class ExpressionParser(Reader):
                     if following.kind == "word" and following.value in ("SELECT", "WITH"):
                         i = self._closing(i)
                         depth -= 1
+                        if depth == 0:
+                            return False
                 elif token.value == ")":
                     depth -= 1
                     if depth == 0:

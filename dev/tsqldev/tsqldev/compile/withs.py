@@ -9,7 +9,7 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.convert import Value, convert
 from tsqldev.compile.rules import family
 from tsqldev.compile.scope import Scope
-from tsqldev.compile.unit import Relation, Unit
+from tsqldev.compile.unit import Relation, Unit, require_unordered
 from tsqldev.compile.walking import mentions
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column
@@ -51,6 +51,7 @@ class WithClauses:
                 recursive = True
                 parts.append(self._recursive(cte, name, parent))
                 continue
+            require_unordered(cte.query, self.unit.line(cte.query.pos))
             relation = self.query(cte.query, parent)
             columns = named_columns(relation.columns, cte.columns, cte.name)
             self.unit.ctes[cte.name.casefold()] = (name, columns)
