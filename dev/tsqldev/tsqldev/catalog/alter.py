@@ -320,9 +320,13 @@ def _require_free(st: Statement, build: TableBuilder, column: Column, kind: SqlT
 def _convert(st: Statement, build: TableBuilder, column: Column, kind: SqlType) -> None:
     """Rewrite the column's values as an assignment to the new type would, with its errors (8114, 8152, 220...)."""
     old = column.type
-    if (kind.name, kind.collation) == (old.name, old.collation) and (old.length or 0) > 0:
-        if kind.name in ("varchar", "nvarchar", "varbinary") and (kind.length or 0) > (old.length or 0):
-            return  # what was allowed still is
+    varying = kind.name in ("varchar", "nvarchar", "varbinary")
+    if (
+        varying
+        and (kind.name, kind.collation) == (old.name, old.collation)
+        and (kind.length or 0) > (old.length or 0) > 0
+    ):
+        return  # what was allowed still is
     physical = physical_column(column.column_id)
     sql, _ = build.compiler.column_expression(
         f"[{column.name.replace(']', ']]')}]", build.columns, build.physical, kind
