@@ -18,8 +18,9 @@ from airflow_provider_dpone.contracts.gate_profile import (
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
-from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, grants
+from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, grants, group_install
 from airflow_provider_dpone.ledger import install as installation
+from airflow_provider_dpone.ledger.groups import GROUPS
 
 
 @click.group()
@@ -36,12 +37,26 @@ _AUTHORITY = click.option(
 )
 
 
+_GROUPS = click.option(
+    "--group",
+    "groups",
+    type=click.Choice(list(GROUPS)),
+    multiple=True,
+    help="Not the ledger, but this optional group of the ledger that is there; repeat for each, trust first.",
+)
+
+
 @ledger.command()
 @_AUTHORITY
+@_GROUPS
 @click.pass_context
-def render(context: click.Context, authority: AuthorityClass) -> None:
+def render(context: click.Context, authority: AuthorityClass, groups: tuple[str, ...]) -> None:
     """Print the installation script, in batches that GO separates."""
-    click.echo(installation.render(configuration(context).ledger, authority=authority))
+    settings = configuration(context).ledger
+    for name in groups:
+        click.echo(group_install.render(settings, name))
+    if not groups:
+        click.echo(installation.render(settings, authority=authority))
 
 
 @ledger.command("render-grants")
@@ -58,13 +73,28 @@ def render_grants(context: click.Context, controller: str, issuer: str, closer: 
     click.echo(grants.script(configuration(context).ledger, logins))
 
 
+@ledger.command("render-group-grants")
+@click.argument("role", type=click.Choice(list(group_install.ROLES)))
+@click.argument("login")
+@click.pass_context
+def render_group_grants(context: click.Context, role: str, login: str) -> None:
+    """Print what a sysadmin runs once in the control database: the rights of a role of the optional groups."""
+    click.echo(group_install.role_grants(configuration(context).ledger, role, login))
+
+
 @ledger.command()
 @_AUTHORITY
+@_GROUPS
 @click.pass_context
-def install(context: click.Context, authority: AuthorityClass) -> None:
+def install(context: click.Context, authority: AuthorityClass, groups: tuple[str, ...]) -> None:
     """Install into the empty control database, as the account of the role `installer`."""
     settings = configuration(context)
     dsn = settings.mssql("installer")
+    for name in groups:
+        group_install.apply(lambda: connect_mssql(dsn), settings.ledger, name)
+        click.echo(f"installed the group {name} into the ledger {settings.ledger.service_id}")
+    if groups:
+        return
     installation.apply(lambda: connect_mssql(dsn), settings.ledger, authority=authority)
     click.echo(f"installed; service id {settings.ledger.service_id}, {authority} authority")
 
@@ -109,6 +139,7 @@ def audit(context: click.Context) -> None:
     settings = configuration(context)
     dsn = settings.mssql("controller")
     click.echo(installation.audit(lambda: connect_mssql(dsn), settings.ledger))
+    click.echo(group_install.audit(lambda: connect_mssql(dsn), settings.ledger))
 
 
 @ledger.command("enroll-mssql")

@@ -65,15 +65,16 @@ def apply(connect: Connect, settings: LedgerSettings, name: str) -> None:
 
 
 def role_grants(settings: LedgerSettings, role: str, login: str) -> str:
-    """GO-separated batches with everything that one role needs, for a login without any other right.
+    """GO-separated batches with everything that one role needs; the login may have other roles as well.
 
-    Run them as a sysadmin in the control database; they make the login's user there and end in master.
+    Run them as a sysadmin in the control database; they make the login's user if it has none, and end in master.
     """
     if role not in ROLES:
         raise ConfigurationError("ledger_role", happened=f"{role!r} is none of {', '.join(ROLES)}.")
     sql, user = LedgerSql(settings), quote_in_script(login)
-    blocks = ("standing_user", *ROLES[role])
-    batches = [sql.text(name, user=user) for name in blocks]
+    in_text = "N'" + login.replace("'", "''") + "'"
+    batches = [sql.text("group_user", user=user, user_text=in_text)]
+    batches += [sql.text(name, user=user) for name in ROLES[role]]
     batches += [sql.text("master"), sql.text("grant_definitions", user=user)]
     return "".join(f"{batch}\nGO\n" for batch in batches)
 

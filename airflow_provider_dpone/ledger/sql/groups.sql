@@ -65,6 +65,11 @@ INSERT INTO {{registration}}.[registration_version] ([singleton], [group_version
 SELECT 1, 1, {{service_text}}, 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', STRING_AGG(CONVERT(nvarchar(max), k.[line]), NCHAR(10)) WITHIN GROUP (ORDER BY k.[line])), 2))
 FROM ({{registration_checks}}) AS k;
 
+-- name: group_user
+-- The user of a login in the control database; a login of another role may have one already.
+IF DATABASE_PRINCIPAL_ID({{user_text}}) IS NULL
+    CREATE USER {{user}} FOR LOGIN {{user}};
+
 -- name: grant_audited
 -- What every account of the groups needs to know that it speaks to this ledger: two rows, and the definitions.
 GRANT SELECT ON OBJECT::{{control}}.[composition_authority] TO {{user}};

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from airflow_provider_dpone.composition import projection
 from airflow_provider_dpone.composition.services import guarded_attempt
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
-from airflow_provider_dpone.drivers import quote_mssql
+from airflow_provider_dpone.drivers import drain, quote_mssql
+from airflow_provider_dpone.drivers.mssql import connect
+from airflow_provider_dpone.drivers.sqlfiles import go_batches
 from tests.integration.cli.conftest import Dponectl
 from tests.support import ledger_records as make
 from tests.support.live_gate import LiveGate
@@ -197,3 +200,27 @@ def test_a_writer_role_with_more_rights_is_refused_before_a_login_exists(
     code, out, err = dponectl("attempts", "settle", operation.attempt_sha256, "--try-is-over", "it is")
     assert (code, "FAILED" in out) == (0, True), err
     assert dponectl("composition", "retire", active)[0] == 0
+
+
+def test_the_optional_groups_are_installed_once_in_their_order_and_audited(dponectl: Dponectl, live: LiveGate) -> None:
+    assert "policy_revisions=None" in dponectl("ledger", "audit")[1]
+    assert "trust_absent" in dponectl.refused("ledger", "install", "--group", "registration")
+    code, out, err = dponectl("ledger", "install", "--group", "trust", "--group", "registration")
+    assert code == 0, err
+    assert out.count("installed the group") == 2
+    for name in ("trust", "registration"):
+        assert f"{name}_present" in dponectl.refused("ledger", "install", "--group", name)
+        assert f"CREATE SCHEMA [dpone_{name}]" in dponectl("ledger", "render", "--group", name)[1]
+    # Who audits a group has to be able to read it: the controller is given that, and nothing else of it.
+    assert "role_right_missing" in dponectl.refused("ledger", "audit")
+    script = dponectl("ledger", "render-group-grants", "authority-reader", live.controller.user)[1]
+    connection = connect(replace(live.dba, database=live.controller.database))
+    try:
+        connection.setautocommit(True)  # type: ignore[attr-defined]  # mssql-python's connection
+        for batch in go_batches(script):
+            drain(connection, batch)
+    finally:
+        connection.close()
+    code, out, err = dponectl("ledger", "audit")
+    assert code == 0, err
+    assert "GroupsReport(policy_revisions=0, registered_grants=0)" in out

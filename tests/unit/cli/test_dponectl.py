@@ -89,3 +89,7 @@ def test_every_script_for_a_dba_is_printed_without_a_connection(config: Path) ->
     assert "[raw]]x]" in target.stdout
     assert "GRANT ALTER ON ROLE::[dpone_writer] TO [i]]x]" in target.stdout
     assert "DENY ALTER ON LOGIN::[o] TO [i]]x]" in grants.stdout
+    groups = dponectl("--config", str(config), "ledger", "render", "--group", "trust", "--group", "registration")
+    rights = dponectl("--config", str(config), "ledger", "render-group-grants", "registrar", "r]x")
+    assert groups.stdout.index("[policy_revisions]") < groups.stdout.index("[memberships]")
+    assert "GRANT INSERT ON OBJECT::[dpone_registration].[grants] TO [r]]x]" in rights.stdout
