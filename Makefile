@@ -1,10 +1,10 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs first.
-.PHONY: demo test lint setup clean
+.PHONY: demo test lint setup setup-tests clean
 
 demo: setup
 	@.venv/bin/python -m dpone_demo run $(ARGS)
 
-test: setup lint
+test: setup-tests lint
 	@.venv/bin/python -m pytest -n 2 --dist loadfile -m "not stack" $(ARGS)
 	@.venv/bin/python -m pytest -m stack $(ARGS)
 
@@ -16,6 +16,9 @@ lint: setup
 
 setup:
 	@dev/setup
+
+setup-tests:
+	@dev/setup tests
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
