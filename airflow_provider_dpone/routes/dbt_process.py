@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,11 @@ CHILD = Path(__file__).with_name("dbt_child.py")
 #: How long dbt may take to end by itself after SIGINT, before its whole process group is killed. Airflow kills its
 #: own task process five seconds after SIGTERM.
 INTERRUPT_GRACE_SECONDS = 3.0
+
+#: How long its output is read after it ended, and the longest line that is kept whole.
+_PIPE_GRACE_SECONDS = 2.0
+_POLL_MILLISECONDS = 200
+_LINE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,36 +84,69 @@ class DbtProcess:
             raise
         finally:
             os.close(read_end)
+        self._ended = threading.Event()
+        self._reaping = threading.Lock()
+        threading.Thread(target=self._watch, daemon=True).start()
         # A child that died before it read leaves a broken pipe: what it reports tells, not this write.
         with contextlib.suppress(BrokenPipeError), os.fdopen(write_end, "w", encoding="utf-8") as pipe:
             pipe.write(credential.secret.reveal())
 
     def wait(self, log: logging.Logger | logging.LoggerAdapter[Any]) -> int:
-        """Log every line that dbt prints, scrubbed, until it ends."""
+        """Log every line that dbt prints, scrubbed, until it ends. Nothing of its process group is left then."""
         assert self._process.stdout is not None
         try:
-            for line in self._process.stdout:
+            for line in self._lines(self._process.stdout.fileno()):
                 log.info("dbt: %s", scrub(line.decode("utf-8", "replace").rstrip(), self._secret))
-            return self._process.wait()
         finally:
             self.kill()
             self._process.stdout.close()
+        return self._process.returncode
 
     def interrupt(self) -> None:
         """Ask dbt to end; kill its process group when it does not. Its statements end when the login is closed."""
-        if self._process.poll() is not None:
+        if self._ended.is_set():
             return
         self._signal(signal.SIGINT)
         threading.Timer(INTERRUPT_GRACE_SECONDS, self.kill).start()
 
     def kill(self) -> None:
-        if self._process.poll() is None:
-            self._signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+        self._ended.wait()
+        with self._reaping:
             self._process.wait()
 
+    def _watch(self) -> None:
+        """When dbt itself ends, so does what it started. Before it is reaped: nobody else has its number until then."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self._signal(signal.SIGKILL)
+        self._ended.set()
+
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+        with self._reaping, contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, number)
+
+    def _lines(self, descriptor: int) -> Iterator[bytes]:
+        """What is printed, line by line. A process that left the group and holds the pipe is not waited for."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        pending, last = b"", float("inf")
+        while time.monotonic() < last:
+            if self._ended.is_set() and last == float("inf"):
+                last = time.monotonic() + _PIPE_GRACE_SECONDS
+            if not poll.poll(_POLL_MILLISECONDS):
+                continue
+            chunk = os.read(descriptor, _LINE_BYTES)
+            if not chunk:
+                break
+            *lines, pending = (pending + chunk).split(b"\n")
+            yield from lines
+            if len(pending) > _LINE_BYTES:
+                yield pending
+                pending = b""
+        if pending:
+            yield pending
 
 
 def scrub(text: str, secret: Secret) -> str:
