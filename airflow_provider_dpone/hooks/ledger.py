@@ -9,7 +9,7 @@ from airflow_provider_dpone.hooks.mssql import DponeMsSqlHook
 
 if TYPE_CHECKING:
     from airflow_provider_dpone.drivers.dbapi import Connect, Connection
-    from airflow_provider_dpone.ledger import ActivationStore, AttemptStore, LedgerSettings
+    from airflow_provider_dpone.ledger import ActivationStore, AttemptStore, GateReceiptStore, LedgerSettings
 
 
 class DponeLedgerHook(DponeMsSqlHook):
@@ -52,6 +52,12 @@ class DponeLedgerHook(DponeMsSqlHook):
         from airflow_provider_dpone.ledger import ActivationStore
 
         return ActivationStore(self._connect(), self.settings())
+
+    def receipts(self) -> GateReceiptStore:
+        """What opens an activation's door: to look at, because only an installer may record one."""
+        from airflow_provider_dpone.ledger import GateReceiptStore
+
+        return GateReceiptStore(self._connect(), self.settings())
 
     def _connect(self) -> Connect:
         from airflow_provider_dpone.drivers import mssql

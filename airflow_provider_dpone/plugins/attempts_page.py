@@ -88,7 +88,8 @@ def attempt_document(user: User, attempt_sha256: str) -> dict[str, Any]:
 def owners(user: User) -> HTMLResponse:
     """Activations, the domains they own with their epochs, and the operations that block."""
     blocking = [row for row in attempts_view.unresolved() if _readable(user, row["dag_id"])]
-    return _page("owners.html", owners=attempts_view.owners(), blocking=blocking)
+    shown = {"authority": attempts_view.authority(), "owners": attempts_view.owners(), "blocking": blocking}
+    return _page("owners.html", **shown)
 
 
 def _rows(

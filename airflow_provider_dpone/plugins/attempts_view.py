@@ -76,6 +76,17 @@ def one(attempt_sha256: str) -> dict[str, Any] | None:
     }
 
 
+def authority() -> dict[str, Any]:
+    """The ledger's class of authority, the server it is on, and the gate profile that opens activation, if one does."""
+    standing = _hook().receipts().standing()
+    opened_by = standing.unlocked_by
+    return {
+        "class": standing.authority,
+        "server": str(standing.server),
+        "receipt_sha256": None if opened_by is None else opened_by.sha256,
+    }
+
+
 def owners() -> list[dict[str, Any]]:
     """Every activation with its state and the domains that it owns, with their epochs."""
     return [

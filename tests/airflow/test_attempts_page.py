@@ -100,6 +100,27 @@ def test_the_placeholder_of_an_unmapped_task_is_no_index(monkeypatch: pytest.Mon
     assert asked == [("d", "r", "t", None), ("d", "r", "t", 2)]
 
 
+@pytest.mark.parametrize(
+    ("receipt_sha256", "said"),
+    [
+        ("sha256:" + "ab" * 32, f"gate profile <code>sha256:{'ab' * 32}</code>"),
+        (None, "nothing can be activated"),
+    ],
+)
+def test_the_owners_page_shows_the_class_of_authority_and_whether_activation_is_open(
+    monkeypatch: pytest.MonkeyPatch, receipt_sha256: str | None, said: str
+) -> None:
+    shown = {"class": "nonproduction", "server": "an engine <16.0>", "receipt_sha256": receipt_sha256}
+    monkeypatch.setattr(attempts_view, "authority", lambda: shown)
+    for name in ("owners", "unresolved"):
+        monkeypatch.setattr(attempts_view, name, list)
+    page = get(signed_in(monkeypatch, set()), "/owners")
+    assert page.status_code == 200
+    assert "<td>nonproduction</td>" in page.text
+    assert "<td>an engine &lt;16.0&gt;</td>" in page.text
+    assert said in page.text
+
+
 def test_a_link_carries_any_run_id_unharmed() -> None:
     run_id = "manual__2026-11-29T13:52:27.237281+00:00"
     url = httpx.URL(attempts_url("d", run_id, "group.task", 3))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,7 @@ from airflow_provider_dpone.composition.profile_folder import read_profile_folde
 from airflow_provider_dpone.contracts.canonical import sha256_text
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.gate_profile import PROFILE_CASES, Source, engine_of
-from tests.support.gate_receipts import COMMIT
+from tests.support.gate_receipts import COMMIT, profile_runner
 
 ROOT = Path(__file__).parents[3]
 ENGINE = engine_of("Microsoft SQL Server 2022 (RTM)", "16.0.4135.4")
@@ -27,12 +25,7 @@ NODES = {name: f"tests/x.py::test_{number}" for number, name in enumerate(PROFIL
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("component_profile", ROOT / "dev/profiles/component_profile.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["component_profile"] = module
-    spec.loader.exec_module(module)
-    return module
+    return profile_runner()
 
 
 def ran(tool: ModuleType, *changes: tuple[str, str], engine: Any = ENGINE) -> Any:
