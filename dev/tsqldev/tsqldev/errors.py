@@ -39,3 +39,12 @@ class SqlError(Exception):
 def unsupported(what: str) -> SqlError:
     """The refusal of the closed world: a statement, function, hint, type or option that is not emulated."""
     return SqlError(40000, f"Not supported by this emulation of SQL Server: {what}.")
+
+
+def nested_too_deeply() -> SqlError:
+    """A text that no stack can hold."""
+    return SqlError(
+        191,
+        "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into smaller queries.",
+        severity=15,
+    )

@@ -17,7 +17,7 @@ from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.statements import StatementParser
 from tsqldev.compile.stored import rewrite_check
 from tsqldev.compile.unit import Unit
-from tsqldev.errors import SqlError, unsupported
+from tsqldev.errors import SqlError, nested_too_deeply, unsupported
 from tsqldev.interfaces import Column, Compiled
 from tsqldev.types import INT, SqlType
 
@@ -91,7 +91,10 @@ class Compiler:
         found = _cache.get(whole)
         if found is not None:
             return found
-        compiled = compile()
+        try:
+            compiled = compile()
+        except RecursionError as error:
+            raise nested_too_deeply() from error
         _cache[whole] = compiled
         if len(_cache) > _CACHE_SIZE:
             try:

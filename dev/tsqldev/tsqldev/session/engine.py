@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import psycopg
 from tsqldev.catalog import Principal, bootstrap
-from tsqldev.errors import SqlError
+from tsqldev.errors import SqlError, nested_too_deeply
 from tsqldev.interfaces import LoginRequest, ModuleInfo
 from tsqldev.session import triggers
 from tsqldev.session.backend import Backend
@@ -190,8 +190,11 @@ class SessionEngine:
             if found is not None:
                 self._splits.move_to_end(text)
                 return found
-        nodes = split(text)
-        check_syntax(nodes)
+        try:
+            nodes = split(text)
+            check_syntax(nodes)
+        except RecursionError as error:
+            raise nested_too_deeply() from error
         if len(text) < 100_000:
             with self._splits_lock:
                 self._splits[text] = nodes
