@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_dpone.composition.profile_folder import read_profile_folder
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
 
 
@@ -37,6 +39,21 @@ def test_everything_reconciles(run: tuple[subprocess.CompletedProcess[str], Path
 
     assert finished.returncode == 0, f"{finished.stdout[-6000:]}\n{finished.stderr[-2000:]}"
     assert _report(state)["reconciled"] is True
+
+
+def test_the_gate_profile_ran_first_and_unlocked_nonproduction_only(
+    run: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    finished, state = run
+
+    (folder,) = (state / "evidence").glob("*/gate-profile")
+    receipt = read_profile_folder(folder)
+    assert receipt.green
+    assert f"profile gate: 16 of 16 on {receipt.engine}, unlocks nonproduction" in finished.stdout
+    checks = _report(state)["checks"]
+    assert isinstance(checks, list)
+    (door,) = (check for check in checks if "gate profile" in check["name"])
+    assert door["passed"] and door["detail"].startswith("nonproduction authority, 16 of 16")
 
 
 def test_the_killed_try_is_settled_by_its_retry(run: tuple[subprocess.CompletedProcess[str], Path]) -> None:

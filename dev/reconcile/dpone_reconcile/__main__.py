@@ -17,6 +17,7 @@ from rich.table import Table
 
 from dpone_reconcile import checks
 from dpone_reconcile.checks import Check
+from dpone_reconcile.door import door
 from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
 from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
 
@@ -59,6 +60,7 @@ def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]
             *checks.reference_tables(postgres, warehouse),
             *checks.marts(warehouse),
             *checks.published(warehouse, clickhouse, database),
+            door(control),
             _ledger(attempts),
             _tries(attempts, addresses["expected_tries"]),
             _writers(writers_left(control)),
