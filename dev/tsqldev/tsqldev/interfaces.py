@@ -195,7 +195,7 @@ class ObjectUse:
     """A right that a compiled statement needs. `through` is the owner of the view that names the object, if one does:
     the chain to it then comes from the view, not from the module that runs."""
 
-    permission: str  # SELECT INSERT UPDATE DELETE EXECUTE
+    permission: str  # SELECT INSERT UPDATE DELETE EXECUTE; CONNECT of another database whose catalog is read
     database: str
     object_id: int
     schema_id: int

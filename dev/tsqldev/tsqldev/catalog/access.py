@@ -199,7 +199,7 @@ class Access:
             if chain_owner is not None and here and use.through is None and use.owner_id == chain_owner:
                 continue
             user = principal if here else self._other(principal, use.database)
-            if not self.holds(user, "OBJECT", use.object_id, use.permission):
+            if use.permission != "CONNECT" and not self.holds(user, "OBJECT", use.object_id, use.permission):
                 raise self._denied(use)
 
     def _other(self, principal: Principal, database: str) -> Principal:

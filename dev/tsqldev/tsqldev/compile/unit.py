@@ -163,9 +163,12 @@ class Unit:
         return found
 
     def use(self, permission: str, info: TableInfo | ViewInfo) -> None:
+        here = info.database.casefold() == self.context.database.casefold()
         if isinstance(info, TableInfo) and not is_base(info):
+            if info.system and info.database and not here:
+                self.shared.uses[ObjectUse("CONNECT", info.database, 0, 0, 0)] = None
             return
-        if self.owner is not None and info.owner_id == self.owner:
+        if self.owner is not None and here and info.owner_id == self.owner:
             return
         use = ObjectUse(permission, info.database, info.object_id, info.schema_id, info.owner_id, self.owner)
         self.shared.uses[use] = None

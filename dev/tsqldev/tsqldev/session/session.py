@@ -386,7 +386,7 @@ class SqlSession(Identity):
         """Raises 3952 where a snapshot transaction touches a database that does not allow it."""
         if not uses or self.transactions.isolation != "SNAPSHOT":
             return
-        for database in {use.database for use in uses}:
+        for database in {use.database for use in uses if use.permission != "CONNECT"}:
             rows, _ = self.backend.run(
                 "select database_id in (1, 4) or meta.option(options, 'allow_snapshot_isolation', '0') = '1'"
                 " from meta.databases where key = meta.fold($1)",

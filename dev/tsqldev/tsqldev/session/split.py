@@ -366,6 +366,11 @@ class _State:
             return before.word == "INSERT"
         return word == "STATISTICS"
 
+    def _in_execute(self, word: str, before: Token, after: Token) -> bool:
+        return word == "REVERT" and before.word == "NO"
+
+    _in_exec = _in_execute
+
     def _in_rights(self, word: str, before: Token, after: Token) -> bool:
         return not self.has_to or before.word == "WITH"
 
