@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Protocol
 
 from airflow_provider_dpone.attempts.context import AttemptLog, Gates, Log, ObservationContext, gate_of, wait_quiescent
 from airflow_provider_dpone.attempts.ports import AttemptLedger
@@ -28,7 +29,7 @@ from airflow_provider_dpone.contracts.gate_evidence import gate_observation_from
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.contracts.proof import AttemptProof, ProofKind, TerminalState, proof_for
-from airflow_provider_dpone.routes.interface import Route
+from airflow_provider_dpone.routes.interface import Observation, Outcome
 
 CLOSED_SCHEMA = "dpone.attempt-closed-gates.v1"
 QUIESCENT_SCHEMA = "dpone.attempt-quiescence.v1"
@@ -37,14 +38,20 @@ RECONCILIATION_SCHEMA = "dpone.attempt-operator-reconciliation.v1"
 _STEP = {"CLOSED_GATES": "closed", "QUIESCENCE": "quiescent"}
 
 
+class OutcomeReader(Protocol):
+    """What a settlement asks a route, and only when the writers are closed and proven gone."""
+
+    def outcome(self, ctx: Observation) -> Outcome: ...
+
+
 class Settlement:
-    """The way from an admitted operation to its end."""
+    """The way from an admitted operation to its end. Closing and proving need the ledger and the gates alone."""
 
     def __init__(
         self,
         operation: Operation,
         *,
-        route: Route,
+        route: OutcomeReader,
         gates: Gates,
         ledger: AttemptLedger,
         log: Log | None = None,

@@ -54,15 +54,38 @@ def show(context: click.Context, attempt_sha256: str) -> None:
         click.echo(json.dumps(entry.document, indent=2, ensure_ascii=False, default=str))
 
 
-@attempts.command()
-@click.argument("attempt_sha256")
-@click.option(
+_try_is_over = click.option(
     "--try-is-over",
     required=True,
     metavar="WHY",
     callback=_reason,
     help="How you know that the task try has ended; its writer is closed whatever it is doing.",
 )
+
+
+@attempts.command()
+@click.argument("attempt_sha256")
+@_try_is_over
+@click.pass_context
+def close(context: click.Context, attempt_sha256: str, try_is_over: str) -> None:
+    """Close the writers and prove them gone, and conclude nothing. Needs the ledger alone, no release."""
+    settings = configuration(context)
+    store = _store(context)
+    operation = _required(store, attempt_sha256)
+    if not operation.settled:
+        _record_reason(store, operation, try_is_over)
+        settlement = resume_attempt(settings.services(), settings.release_root, operation)
+        settlement.close()
+        settlement.prove_quiescence()
+        operation = settlement.operation
+    click.echo(_line(operation))
+    for proof in operation.proofs:
+        click.echo(f"    proof     {proof.kind:12} {proof.sha256}")
+
+
+@attempts.command()
+@click.argument("attempt_sha256")
+@_try_is_over
 @click.pass_context
 def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> None:
     """Close the writers, prove them gone, read the outcome and finalize."""

@@ -36,7 +36,7 @@ from airflow_provider_dpone.gates.interface import WriterGate
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.ledger import AttemptStore, ChargeStore, LedgerSettings, SnapshotStore
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
-from airflow_provider_dpone.routes.interface import Route
+from airflow_provider_dpone.routes.interface import Observation, Outcome, Route
 from airflow_provider_dpone.routes.mssql_to_clickhouse import MsSqlToClickHousePlan, MsSqlToClickHouseRoute
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
 
@@ -230,15 +230,31 @@ def guarded_attempt(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReleasedOutcome:
+    """The outcome of an operation as its route observes it, by the release that is recorded under `root`."""
+
+    services: GuardServices
+    root: Path
+    operation: Operation
+
+    def outcome(self, ctx: Observation) -> Outcome:
+        attempt = self.operation.attempt
+        active = workload_of(self.root, self.operation.activation_id, attempt.workload_id, attempt.guard_epochs)
+        return route_for(self.services, active).outcome(ctx)
+
+
 def resume_attempt(
     services: GuardServices, root: Path, operation: Operation, *, log: logging.Logger | None = None
 ) -> Settlement:
-    """The closing steps of any operation of the ledger, from its activation as recorded under `root`."""
-    attempt = operation.attempt
-    active = workload_of(root, operation.activation_id, attempt.workload_id, attempt.guard_epochs)
+    """The closing steps of any operation of the ledger.
+
+    Closing and proving need nothing else. The outcome is observed as the release of its activation says, which is read
+    from `root` only then.
+    """
     return Settlement(
         operation,
-        route=route_for(services, active),
+        route=_ReleasedOutcome(services=services, root=root, operation=operation),
         gates=gates_for(services),
         ledger=AttemptStore(services.control, services.ledger),
         log=log,

@@ -85,6 +85,24 @@ def test_the_life_of_an_activation(dponectl: Dponectl, released: Path) -> None:
     assert "activation_over" in dponectl.refused("composition", "resume", first)
 
 
+def test_closing_needs_no_release_and_the_outcome_does(dponectl: Dponectl, live: LiveGate, active: str) -> None:
+    key = admitted(dponectl, live.run_id()).attempt_sha256
+    dponectl.refused("attempts", "close", key)
+    dponectl.refused("attempts", "close", NOBODY, "--try-is-over", "it is")
+    root = dponectl.folder / "root"
+    away = root.rename(dponectl.folder / "away")
+    try:
+        assert "DPONE_CONFIGURATION" in dponectl.refused("attempts", "settle", key, "--try-is-over", "it is")
+        code, out, err = dponectl("attempts", "close", key, "--try-is-over", "it is")
+        assert code == 0, err
+        assert f"{key}  RUNNING" in out
+        assert "CLOSED_GATES" in out and "QUIESCENCE" in out and "OUTCOME" not in out
+    finally:
+        away.rename(root)
+    assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
+    assert f"{key}  FAILED" in dponectl("attempts", "close", key, "--try-is-over", "it is")[1]
+
+
 def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, active: str) -> None:
     run_id = "manual__2026-01-01T00:00:00+00:00/" + "r" * 200
     operation = admitted(dponectl, run_id)
