@@ -135,6 +135,22 @@ def test_only_alter_any_login_creates_and_disables_logins(writer: Session) -> No
     assert writer.refused("ALTER LOGIN sa DISABLE") == 15151
 
 
+def test_alter_any_login_stops_at_who_controls_the_server_and_at_a_denial_on_one_login(writer: Session) -> None:
+    for name in ("strong", "denied", "plain"):
+        writer.run(f"CREATE LOGIN {name} WITH PASSWORD = 'Abc-1234'")
+    writer.use("master")
+    writer.run("GRANT ALTER ANY LOGIN TO writer")
+    writer.run("GRANT CONTROL SERVER TO strong")
+    writer.run("DENY ALTER ON LOGIN::denied TO writer")
+    writer.use("Control")
+    writer.login("writer")
+    for statement in ("DISABLE", "WITH PASSWORD = 'Other-1234'", "WITH NAME = other"):
+        assert writer.refused(f"ALTER LOGIN strong {statement}") == 15151
+        assert writer.refused(f"ALTER LOGIN denied {statement}") == 15151
+    writer.run("ALTER LOGIN plain DISABLE")
+    assert writer.access.authenticate("denied", "Abc-1234")
+
+
 def test_roles_do_not_contain_each_other(session: Session) -> None:
     session.run("CREATE ROLE a")
     session.run("CREATE ROLE b")

@@ -112,10 +112,9 @@ def _login(st: Statement, verb: str, name: str, kind: str = "S") -> tuple[int, s
     word, securable = ("login", "LOGIN") if kind == "S" else ("server role", "SERVER ROLE")
     if row is None or not st.holds(securable, row[0], "ALTER"):
         raise no_permission(f"{verb} {word}", name)
-    privileged = st.value("select meta.is_sysadmin(%s)", row[0]) and not st.value(
-        "select meta.is_sysadmin(%s)", st.principal.login_id
-    )
-    if kind == "S" and privileged and row[0] != st.principal.login_id:
+    # The documented rule for members of sysadmin and for who is granted CONTROL SERVER.
+    privileged = st.value("select meta.server_permission(%s, 'CONTROL SERVER')", row[0])
+    if kind == "S" and privileged and row[0] != st.principal.login_id and not st.holds("SERVER", 0, "CONTROL SERVER"):
         raise no_permission(f"{verb} {word}", name)
     return row[0], row[1]
 
