@@ -20,7 +20,8 @@ from dpone_demo.airflow_api import AirflowApi
 from dpone_demo.campaign import Campaign
 from dpone_embedded import Stack
 
-from airflow_provider_dpone.ledger import AttemptStore
+from airflow_provider_dpone.ledger import AttemptStore, GateReceiptStore
+from tests.support.gate_receipts import receipt
 
 RUN = "killed"
 DAG = "flights_reference"
@@ -60,7 +61,9 @@ def test_a_kill_on_the_last_try_is_swept_and_nothing_looks_green(stack: Stack, t
     root = tmp_path / "dpone"
     services = provisioning.provision(stack, root)
     provisioning.load(stack)
-    campaign = Campaign(stack, root)
+    server = GateReceiptStore(services.control, services.ledger).standing().server
+    provisioning.record_receipt(stack, services, receipt(server))
+    campaign = Campaign(stack, root, tmp_path.absolute)
     campaign.evidence.mkdir(parents=True)
     campaign._activate(services)
     airflow = stack.addresses.airflow
