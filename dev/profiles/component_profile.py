@@ -2,11 +2,12 @@
 
     python dev/profiles/component_profile.py --profile gate --output-dir DIR
 
-Without MSSQL_TEST_DSN the embedded endpoint is started; with it the same cases run on that SQL Server, which should be
-a disposable one: the gate profile installs a LOGON trigger there, and takes it off again. A missing, skipped, failed,
-repeated or foreign case makes the result FAIL. So does a source tree with uncommitted changes, unless --working-tree
-says that it is meant: the receipt then says so too, and unlocks nonproduction only. `dponectl ledger record-profile DIR`
-records a green gate profile. Driver messages are not kept: they may hold what does not belong in an artefact.
+`dponectl component-check` runs this. Each run has an endpoint of its own, which is gone afterwards; with --dsn the same
+cases run on a SQL Server that is empty and declared disposable, and is emptied again. A missing, skipped, failed,
+repeated or foreign case makes the result FAIL, and so does a failed clean-up. So does a source tree with uncommitted
+changes, unless --working-tree says that it is meant: the receipt then says so too, and unlocks nonproduction only.
+`dponectl ledger record-profile DIR` records a green gate profile. Driver messages are not kept: they may hold what does
+not belong in an artefact.
 """
 
 from __future__ import annotations
@@ -14,21 +15,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 import xml.etree.ElementTree as ET  # the file is pytest's own
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = Path(__file__).with_name("profiles.toml")
 
 # The provider of this checkout, which pytest finds first as well, and not one that is installed somewhere.
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(PROFILES.parent)]
+
+import psutil  # noqa: E402
+from disposable_server import DisposableServer, clear, contents  # noqa: E402
 
 from airflow_provider_dpone import __version__  # noqa: E402
 from airflow_provider_dpone.composition.profile_folder import (  # noqa: E402
@@ -52,10 +58,12 @@ class RanCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a test run left: its cases, and on which server; None when the server was never asked."""
+    """What a test run left: its cases, on which server and through which driver (None: never asked), and what remained."""
 
     cases: Sequence[RanCase]
     engine: gate_profile.Engine | None
+    driver: str | None = None
+    left_behind: Sequence[str] = ()
 
 
 def nodes_of(profile: str, names_to_nodes: Mapping[str, str]) -> Mapping[str, str]:
@@ -75,15 +83,16 @@ def read_report(path: Path) -> Ran:
     tags: dict[str, gate_profile.Outcome] = {"failure": "failed", "error": "error", "skipped": "skipped"}
     cases = []
     for item in suite.iter("testcase"):
-        outcome = next((tags[child.tag] for child in item if child.tag in tags), "passed")
+        outcome: gate_profile.Outcome = next((tags[child.tag] for child in item if child.tag in tags), "passed")
         node = f"{item.get('classname', '').replace('.', '/')}.py::{item.get('name')}"
         cases.append(RanCase(node=node, outcome=outcome, seconds=item.get("time", "0")))
     text, version = properties.get("engine_version_text"), properties.get("engine_product_version")
+    driver = properties.get("driver")
     try:
-        engine = gate_profile.engine_of(text, version) if text and version else None
+        engine = gate_profile.engine_of(text, version) if text and version and driver else None
     except AdmissionRefused:
         engine = None
-    return Ran(cases=cases, engine=engine)
+    return Ran(cases=cases, engine=engine, driver=driver)
 
 
 def problems(
@@ -93,7 +102,8 @@ def problems(
     found = [f"foreign test: {case.node}" for case in ran.cases if case.node not in nodes.values()]
     found += gate_profile.case_problems(profile, named(nodes, ran))
     if ran.engine is None:
-        found.append("the engine was not recorded")
+        found.append("the engine or the driver was not recorded")
+    found += [f"clean-up failed: {what}" for what in ran.left_behind]
     if not source.clean and not dirty:
         found.append("the source tree has uncommitted changes or no commit; --working-tree says that this is meant")
     return found
@@ -169,6 +179,7 @@ def write(
         "engine": None
         if engine is None
         else {"name": engine.name, "product_version": engine.product_version, "version_text": engine.version_text},
+        "driver": ran.driver,
         "cases": [
             {"name": names.get(case.node), "node": case.node, "outcome": case.outcome, "seconds": case.seconds}
             for case in ordered
@@ -179,13 +190,23 @@ def write(
     (output / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 
-def run(cases: Sequence[str]) -> Ran:
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        paths = [str(PROFILES.parent), os.environ.get("PYTHONPATH", "")]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "component_profile_plugin"]
-        command += [f"--junitxml={report}", *cases]
+def run(cases: Sequence[str], server: DisposableServer | None = None, bulk_file: str | None = None) -> Ran:
+    """Run the cases against an endpoint of their own, or on the server, and look at what is left of it."""
+    scratch = Path(tempfile.mkdtemp(prefix="component-profile-"))
+    report = scratch / "report.xml"
+    paths = [str(PROFILES.parent), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        # Every file and every process of the run names this folder.
+        "PYTEST_DEBUG_TEMPROOT": str(scratch),
+    }
+    if server is not None:
+        environment |= server.environment()
+    if bulk_file is not None:
+        environment["MSSQL_TEST_BULK_FILE"] = bulk_file
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "component_profile_plugin"]
+    command += [f"--junitxml={report}", *cases]
+    try:
         # In a process group of its own: an interrupt reaches it once, and it takes its server down with it.
         process = subprocess.Popen(command, cwd=ROOT, env=environment, process_group=0)
         try:
@@ -194,7 +215,45 @@ def run(cases: Sequence[str]) -> Ran:
             process.send_signal(signal.SIGINT)
             process.wait()
             raise
-        return read_report(report) if report.exists() else Ran(cases=(), engine=None)
+        ran = read_report(report) if report.exists() else Ran(cases=(), engine=None)
+    finally:
+        left_behind = clean_up(scratch, server)
+    return replace(ran, left_behind=left_behind)
+
+
+def clean_up(scratch: Path, server: DisposableServer | None) -> list[str]:
+    """Take away what the run left, and say what should have been gone already or cannot be removed."""
+    found = []
+    if server is not None:
+        try:
+            clear(server.connect)
+            if remaining := contents(server.connect):
+                found.append(f"the server still has {remaining}")
+        except Exception as err:  # noqa: BLE001  # whatever it is, the server is not known to be clean
+            found.append(f"the server could not be emptied ({type(err).__name__})")
+    if running := _processes_of(scratch):
+        found.append(f"{len(running)} processes of the endpoint were still running")
+        for process in running:
+            process.kill()
+    try:
+        shutil.rmtree(scratch)
+    except OSError:
+        found.append("the files of the endpoint could not be removed")
+    return found
+
+
+def _processes_of(scratch: Path, seconds: float = 10.0) -> list[psutil.Process]:
+    """Processes that name the folder of the run and do not end by themselves."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if process.pid != os.getpid() and any(str(scratch) in word for word in process.info["cmdline"] or ())
+        ]
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
 
 
 def is_known(folder: Path, source: gate_profile.Source) -> bool:
@@ -204,6 +263,26 @@ def is_known(folder: Path, source: gate_profile.Source) -> bool:
     except ConfigurationError:
         return False
     return known.green and source.clean and (known.source, known.product_version) == (source, __version__)
+
+
+def server_given(given: argparse.Namespace) -> DisposableServer | None:
+    """The server to run on, after it was found empty; None: an endpoint of the run's own. Ends the run otherwise."""
+    if given.dsn is None:
+        if "MSSQL_TEST_DSN" in os.environ:
+            raise SystemExit(
+                "MSSQL_TEST_DSN is set; a profile runs on an endpoint of its own, or on the server of --dsn."
+            )
+        return None
+    if "PWD" in given.dsn.upper() or given.password_file is None or not given.disposable:
+        raise SystemExit("--dsn needs --password-file and --disposable, and holds no password itself.")
+    server = DisposableServer(dsn=given.dsn, password_file=given.password_file.resolve())
+    try:
+        found = contents(server.connect)
+    except Exception as err:
+        raise SystemExit(f"the server of --dsn cannot be looked at ({type(err).__name__}); nothing was run.") from err
+    if found:
+        raise SystemExit(f"the server of --dsn is not empty: {found}. Nothing was run, and nothing was removed.")
+    return server
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -222,6 +301,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="DIR",
         help="run nothing when DIR holds a green gate profile of this clean source",
     )
+    parser.add_argument(
+        "--dsn", metavar="TEXT", help="'SERVER=host,port;UID=sa' of an empty SQL Server, without its password"
+    )
+    parser.add_argument("--password-file", type=Path, help="file whose first line is that login's password")
+    parser.add_argument("--disposable", action="store_true", help="everything on that server may be removed")
+    parser.add_argument("--bulk-file", metavar="PATH", help="a file of that server with the bytes '1' and line feed")
     given = parser.parse_args(arguments)
     # A termination ends the run as Ctrl-C does: the server that it started is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -234,15 +319,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if output.exists() or output.is_relative_to(ROOT):
         print("--output-dir must be a new directory outside of the checkout.", file=sys.stderr)
         return 2
+    server = server_given(given)
     before = source_now()
     if given.unless is not None and is_known(given.unless, before):
         print(f"{given.profile}: PASS already, in {given.unless}")
         return 0
     output.mkdir(parents=True)
-    ran = run(list(nodes.values()))
+    ran = run(list(nodes.values()), server, given.bulk_file)
     # Clean is what was so from the first case to the last.
     source = gate_profile.Source(commit=before.commit, clean=before.clean and source_now() == before)
     found = problems(given.profile, nodes, ran, source, dirty=given.working_tree)
+    if any(output.iterdir()):
+        found.append("the output folder is not as it was left: somebody else writes there")
     write(output, given.profile, profile["evidence"], nodes, ran, source, found)
     print(f"{given.profile}: {'FAIL' if found else 'PASS'} on {ran.engine or 'an unknown engine'}; see {output}")
     for problem in found:

@@ -1,8 +1,9 @@
-"""Records on which server a profile ran, by the server's own words."""
+"""Records on which server a profile ran, by the server's own words, and through which driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -18,3 +19,5 @@ def _engine(tsql_server: Any, record_testsuite_property: Callable[[str, object],
         connection.close()
     record_testsuite_property("engine_version_text", " ".join(str(version_text).split()))
     record_testsuite_property("engine_product_version", str(product_version))
+    versions = (f"{package} {metadata.version(package)}" for package in ("mssql-python", "mssql-python-odbc"))
+    record_testsuite_property("driver", ", ".join(versions))

@@ -1,7 +1,8 @@
 """Fixtures for tests against the endpoint, or against a real server.
 
 Without MSSQL_TEST_DSN in the environment the endpoint is started once for the session. With it (an ODBC-style text:
-`SERVER=host,port;UID=sa;PWD=...`) the same tests run against that server, whose login must be a sysadmin.
+`SERVER=host,port;UID=sa;PWD=...`) the same tests run against that server, whose login must be a sysadmin. The password
+may stand in the first line of the file MSSQL_TEST_PASSWORD_FILE instead.
 TSQLDEV_TRACE names a file to which the endpoint's trace is appended, for `python -m tsqldev.corpus`.
 """
 
@@ -175,7 +176,9 @@ def tsql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TsqlServer
         parts = dict(part.split("=", 1) for part in dsn.split(";") if "=" in part)
         given = {name.strip().upper(): value.strip() for name, value in parts.items()}
         host, _, listens = given["SERVER"].removeprefix("tcp:").partition(",")
-        yield TsqlServer(host, int(listens or "1433"), given["PWD"], given["UID"], emulation=False)
+        file = os.environ.get("MSSQL_TEST_PASSWORD_FILE")
+        password = Path(file).read_text(encoding="utf-8").split("\n", 1)[0] if file else given["PWD"]
+        yield TsqlServer(host, int(listens or "1433"), password, given["UID"], emulation=False)
         return
     # Every character that a connection string, a shell or a log could trip over.
     password = secrets.token_urlsafe(12) + "é;'\"{}[]= %@1aA"

@@ -74,7 +74,7 @@ def test_anything_else_is_said_and_leaves_nothing_to_record(
 
 
 def test_an_unknown_engine_or_an_unclean_source_is_not_green_unless_it_is_meant(tool: ModuleType) -> None:
-    assert found(tool, ran(tool, engine=None)) == ["the engine was not recorded"]
+    assert found(tool, ran(tool, engine=None)) == ["the engine or the driver was not recorded"]
     assert "--working-tree" in found(tool, ran(tool), DIRTY)[0]
     assert found(tool, ran(tool), DIRTY, dirty=True) == []
 
