@@ -27,6 +27,8 @@ from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget
+from tests.integration.clickhouse.stage import Stage, open_stage
+from tests.support.live_ledger import LiveLedger, control_dsn, open_ledger
 
 __all__ = ["clickhouse_endpoint", "clickhouse_server"]
 
@@ -180,3 +182,18 @@ def world(clickhouse_endpoint: Endpoint) -> Iterator[World]:
     made = open_world(clickhouse_endpoint, f"t_{secrets.token_hex(6)}")
     yield made
     made.do(f"DROP DATABASE {made.database} SYNC")
+
+
+@pytest.fixture(scope="module")
+def ledger(tsql_server: Any) -> LiveLedger:
+    control = f"control_clickhouse_{secrets.token_hex(4)}"
+    with closing(tsql_server.connect()) as connection:
+        connection.execute(f"CREATE DATABASE [{control}]")
+    return open_ledger(
+        control_dsn(tsql_server.host, tsql_server.port, tsql_server.sa, tsql_server.sa_password, control)
+    )
+
+
+@pytest.fixture
+def stage(world: World, ledger: LiveLedger, tsql_server: Any, tsql_database: str) -> Stage:
+    return open_stage(world, ledger, tsql_server, tsql_database)

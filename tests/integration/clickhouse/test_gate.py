@@ -29,7 +29,7 @@ from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.clickhouse_names import staging_table, staging_uuid
 from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential
 from tests.integration.clickhouse.conftest import World
-from tests.support.reply_dropper import ReplyDropper
+from tests.support.tcp_proxy import Fate, TcpProxy
 
 
 @pytest.fixture
@@ -232,38 +232,36 @@ def test_the_clear_password_is_in_no_statement_that_the_server_logs(world: World
     assert found == [(0,)]
 
 
-@pytest.mark.parametrize("needle", [b"CREATE USER `dpone_a_", b"GRANT INSERT"])
+@pytest.mark.parametrize("needle", ["CREATE USER `dpone_a_", "GRANT INSERT"])
 def test_a_lost_reply_while_issuing_is_sent_once_and_resolved_by_logging_in(
-    world: World, staged: Operation, needle: bytes
+    world: World, staged: Operation, needle: str
 ) -> None:
-    dropper = ReplyDropper(world.endpoint.host, world.endpoint.port, needle)
-    through = ClickHouseGate(
-        service_id=world.service_id,
-        access=replace(world.access, host="127.0.0.1", port=dropper.port),
-        observer=world.observer,
-    )
-    grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(staged.attempt_sha256))
-    credential = through.issue(staged, staged.principal("ingest"), grant)
-    dropper.close()
-    assert dropper.forwarded == 1
+    with TcpProxy(world.endpoint.host, world.endpoint.port, Fate(loss="reply", needle=needle)) as proxy:
+        through = ClickHouseGate(
+            service_id=world.service_id,
+            access=replace(world.access, host="127.0.0.1", port=proxy.port),
+            observer=world.observer,
+        )
+        grant = ClickHouseIngestGrant(database=world.database, staging_table=staging_table(staged.attempt_sha256))
+        credential = through.issue(staged, staged.principal("ingest"), grant)
+    assert proxy.met == 1
     with closing(connect(world.access.for_user(credential.username, credential.secret))) as writer:
         writer.command(f"INSERT INTO {staging(world, staged)} VALUES (1)")
 
 
-@pytest.mark.parametrize("needle", [b"CREATE USER IF NOT EXISTS", b"ALTER USER", b"REVOKE ALL", b"KILL QUERY"])
+@pytest.mark.parametrize("needle", ["CREATE USER IF NOT EXISTS", "ALTER USER", "REVOKE ALL", "KILL QUERY"])
 def test_a_lost_reply_while_closing_is_sent_again_because_closing_is_idempotent(
-    world: World, staged: Operation, needle: bytes
+    world: World, staged: Operation, needle: str
 ) -> None:
     issue_ingest(world, staged)
-    dropper = ReplyDropper(world.endpoint.host, world.endpoint.port, needle, times=1)
-    through = ClickHouseGate(
-        service_id=world.service_id,
-        access=replace(world.access, host="127.0.0.1", port=dropper.port),
-        observer=world.observer,
-    )
-    document = through.close(staged, staged.principal("ingest"))
-    dropper.close()
-    assert dropper.forwarded == 2 and document["tombstone"] is True
+    with TcpProxy(world.endpoint.host, world.endpoint.port, Fate(loss="reply", needle=needle), times=1) as proxy:
+        through = ClickHouseGate(
+            service_id=world.service_id,
+            access=replace(world.access, host="127.0.0.1", port=proxy.port),
+            observer=world.observer,
+        )
+        document = through.close(staged, staged.principal("ingest"))
+    assert proxy.met == 2 and document["tombstone"] is True
 
 
 def bare_engine(world: World, server: ClickHouseServer) -> ClickHouseGate:

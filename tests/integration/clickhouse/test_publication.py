@@ -29,14 +29,15 @@ from airflow_provider_dpone.routes import snapshot
 from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget
 from airflow_provider_dpone.routes.snapshot import TargetChanged
 from tests.integration.clickhouse.conftest import SUBJECT, World, open_world
-from tests.support.reply_dropper import ReplyDropper
+from tests.support.tcp_proxy import Fate, TcpProxy
 
 
 @pytest.fixture
-def dropper(world: World) -> Iterator[ReplyDropper]:
-    proxy = ReplyDropper(world.endpoint.host, world.endpoint.port, b"EXCHANGE TABLES")
-    yield proxy
-    proxy.close()
+def losing(world: World) -> Iterator[TcpProxy]:
+    """The reply to each EXCHANGE is lost."""
+    fate = Fate(loss="reply", needle="EXCHANGE TABLES")
+    with TcpProxy(world.endpoint.host, world.endpoint.port, fate) as proxy:
+        yield proxy
 
 
 @pytest.fixture
@@ -128,14 +129,14 @@ def test_an_acknowledged_exchange_is_published(world: World, prepared: Operation
 
 
 def test_a_lost_reply_is_sent_once_and_resolved_by_the_uuids(
-    world: World, prepared: Operation, dropper: ReplyDropper
+    world: World, prepared: Operation, losing: TcpProxy
 ) -> None:
     record = snapshot.intend(world.ledger, intent(world, prepared))
-    through = replace(publisher(world, prepared), host="127.0.0.1", port=dropper.port)
+    through = replace(publisher(world, prepared), host="127.0.0.1", port=losing.port)
 
     error = snapshot.exchange(world.target(), through, record)
 
-    assert error is not None and dropper.forwarded == 1
+    assert error is not None and losing.met == 1
     decided = snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
     assert decided is not None and decided.state == "PUBLISHED"
     assert value(world) == 2
