@@ -111,3 +111,11 @@ def test_comments_nest_and_strings_double_their_quotes() -> None:
     assert found[1].value == "it's"
     assert found[2].name == "b]c"
     assert found[3].name == 'd"e'
+
+
+@pytest.mark.parametrize("quoted", ["{}", "[{}]", '"{}"'])
+def test_a_name_of_more_than_128_characters_is_refused(quoted: str) -> None:
+    split(f"SELECT 1 AS {quoted.format('a' * 128)}")
+    with pytest.raises(SqlError, match="too long") as refused:
+        split(f"SELECT 1 AS {quoted.format('a' * 129)}")
+    assert refused.value.number == 103

@@ -96,7 +96,7 @@ def tokens(text: str) -> list[Token]:
         body = match.group()
         if kind == "money":
             kind = NUMBER
-        if len(body) > 128 and (kind == WORD or body[0] == "["):
+        if len(body) > 128 and kind in (WORD, QUOTED):
             _too_long(body, line)
         result.append(Token(kind, body, position, match.end(), line, body.upper() if kind == WORD else ""))
         line += body.count("\n")
@@ -106,7 +106,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def _too_long(body: str, line: int) -> None:
-    name = body[1:-1].replace("]]", "]") if body[0] == "[" else body
+    name = body[1:-1].replace(body[-1] * 2, body[-1]) if body[0] in '["' else body
     if len(name) > 128:
         raise SqlError(
             103,
