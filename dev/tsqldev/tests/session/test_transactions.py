@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from .session_client import Client, Connect
@@ -180,6 +182,38 @@ def test_a_table_variable_in_a_trigger_that_fails(t: Client) -> None:
         assert t.error("SET XACT_ABORT ON; INSERT t VALUES (1, 'a')") == 2627
         assert t.row(STATE) == (0, 0)
     assert ids(t) == []
+
+
+def test_table_variables_outlive_a_rollback(one: Client) -> None:
+    assert one.sets(
+        "DECLARE @before TABLE (id int IDENTITY PRIMARY KEY, v varchar(10)); INSERT @before VALUES ('a');"
+        "BEGIN TRAN; DECLARE @within TABLE (id int IDENTITY(10, 10), v decimal(5, 2), w AS v * 2);"
+        "INSERT @before VALUES ('b'); DELETE @before WHERE v = 'a'; INSERT @within VALUES (1.5), (2.5);"
+        "ROLLBACK; INSERT @before VALUES ('c'); INSERT @within VALUES (NULL);"
+        "SELECT id, v FROM @before ORDER BY id; SELECT id, v, w FROM @within ORDER BY id"
+    ) == [
+        [(2, "b"), (3, "c")],
+        [(10, Decimal("1.50"), Decimal("3.00")), (20, Decimal("2.50"), Decimal("5.00")), (30, None, None)],
+    ]
+
+
+def test_table_variables_outlive_a_savepoint_and_a_trigger(t: Client) -> None:
+    t.run("CREATE TRIGGER tr ON t AFTER INSERT AS ROLLBACK")
+    assert t.sets(
+        "DECLARE @x TABLE (a int); BEGIN TRAN; SAVE TRAN s; INSERT @x VALUES (1); DECLARE @y TABLE (a int);"
+        "INSERT @y VALUES (2); ROLLBACK TRAN s; SELECT a FROM @x; SELECT a FROM @y; COMMIT"
+    ) == [[(1,)], [(2,)]]
+    assert t.rows(
+        "DECLARE @x TABLE (a int); BEGIN TRY INSERT @x VALUES (1); INSERT t OUTPUT inserted.id INTO @x VALUES (7, 'a')"
+        " END TRY BEGIN CATCH SELECT a FROM @x ORDER BY a END CATCH"
+    ) == [(1,), (7,)]
+
+
+def test_a_statement_that_fails_changes_no_table_variable(one: Client) -> None:
+    assert one.rows(
+        "DECLARE @x TABLE (a int PRIMARY KEY); BEGIN TRY INSERT @x VALUES (1); INSERT @x VALUES (2), (1) END TRY"
+        " BEGIN CATCH SELECT a FROM @x END CATCH"
+    ) == [(1,)]
 
 
 def test_a_procedure_that_changes_the_nesting_is_reported(t: Client) -> None:

@@ -141,6 +141,15 @@ class Backend:
                 raise of_driver(err) from err
             return cursor.rowcount
 
+    def copy_out(self, sql: str) -> bytes:
+        """COPY ... TO STDOUT, whole."""
+        with self.connection.cursor() as cursor:
+            try:
+                with cursor.copy(sql) as copy:
+                    return b"".join(bytes(block) for block in copy)
+            except psycopg.Error as err:
+                raise of_driver(err) from err
+
     # -- interruption
 
     def cancel(self) -> None:

@@ -99,8 +99,8 @@ def run(
         _read(interp, compiled)
         return
     target = compiled.target.object_id if compiled.target is not None else 0
-    if session.transactions.count or compiled.fires or not target or not text:
-        _change(interp, compiled, updated, text)
+    if session.transactions.count or compiled.fires or not target:
+        _change(interp, compiled, updated, text if target else "")
         return
     with session.keys.unkeyed(target) as free:
         if free:

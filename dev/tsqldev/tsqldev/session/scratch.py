@@ -26,6 +26,16 @@ class TempTable:
     transaction: int
 
 
+@dataclass(slots=True)
+class TableVariable:
+    """`kept` are its rows (PostgreSQL's binary COPY) and the place of its identity, while a rollback goes on."""
+
+    info: TableInfo
+    create: str
+    kept: bytes | None = None
+    place: tuple[int, bool] | None = None
+
+
 def visible(interp: Interpreter) -> dict[str, TableInfo]:
     """The local tables that a statement of the current frame can name."""
     tables = {name: table.info for name, table in interp.session.temp_tables.items()}
@@ -41,7 +51,7 @@ def declare_table(interp: Interpreter, name: str, body: str) -> None:
     info, create = _described(session, interp, name, body, f"v{len(interp.frames)}_{len(interp.frame.tables)}")
     _create(session, create)
     interp.frame.tables[name] = info
-    session.table_variables.append((session.transactions.id, info.relation, create))
+    session.table_variables.append(TableVariable(info, create))
 
 
 def create_temp(interp: Interpreter, name: str, body: str) -> None:
@@ -91,19 +101,56 @@ def leave(interp: Interpreter, frame: Frame) -> None:
         for name in [name for name, table in session.temp_tables.items() if table.depth >= depth]:
             relations.append(session.temp_tables.pop(name).info.relation)
     if relations:
-        session.table_variables = [entry for entry in session.table_variables if entry[1] not in relations]
+        session.table_variables = [
+            variable for variable in session.table_variables if variable.info.relation not in relations
+        ]
         # What a failed transaction made goes with it.
         if not session.backend.broken and not session.backend.failed:
             session.backend.script(f"DROP TABLE IF EXISTS {', '.join(relations)}")
 
 
+def rolling_back(session: SqlSession) -> None:
+    """Before PostgreSQL takes back what was changed: table variables outlive that, with their rows."""
+    # A connection that takes nothing but the rollback is one whose batch, and all variables with it, is at its end.
+    if session.backend.broken or session.backend.failed:
+        return
+    for variable in session.table_variables:
+        info = variable.info
+        variable.kept = session.backend.copy_out(f"COPY {info.relation} TO STDOUT (FORMAT binary)")
+        sequence = _sequence(info)
+        if sequence is not None:
+            rows, _ = session.backend.run(f"select last_value, is_called from {sequence}")
+            variable.place = (rows[0][0], rows[0][1])
+
+
 def rolled_back(session: SqlSession, transaction: int) -> None:
-    """After a rollback: table variables outlive it (empty, as a known difference); #temp tables made in it do not."""
-    for made_in, _, create in session.table_variables:
-        if made_in == transaction:
-            session.backend.script(create)
+    """After a rollback: table variables are as they were just before it; #temp tables made in it are gone."""
+    brought_back(session)
     for name in [name for name, table in session.temp_tables.items() if table.transaction == transaction]:
         del session.temp_tables[name]
+
+
+def brought_back(session: SqlSession) -> None:
+    for variable in session.table_variables:
+        info, kept = variable.info, variable.kept
+        found, _ = session.backend.run(f"select to_regclass('{info.relation}')::text")
+        if found[0][0] is None:
+            session.backend.script(variable.create)
+        elif kept is not None:
+            session.backend.script(f"DELETE FROM {info.relation}")
+        if kept is not None:
+            session.backend.copy(f"COPY {info.relation} FROM STDIN (FORMAT binary)", iter((kept,)))
+        sequence = _sequence(info)
+        if sequence is not None and variable.place is not None:
+            value, called = variable.place
+            session.backend.run(f"select setval('{sequence}', {value}, {called})")
+        variable.kept = variable.place = None
+
+
+def _sequence(info: TableInfo) -> str | None:
+    """The sequence behind an identity column, as PostgreSQL names it."""
+    column = next((p for p, c in zip(info.physical, info.columns, strict=True) if c.identity), None)
+    return None if column is None else f"{info.relation}_{column}_seq"
 
 
 def _create(session: SqlSession, create: str) -> None:

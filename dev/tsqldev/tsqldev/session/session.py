@@ -79,7 +79,7 @@ class SqlSession(Identity):
         self.context_info: bytes | None = None
         self.session_context: dict[str, tuple[object, bool]] = {}
         self.temp_tables: dict[str, scratch.TempTable] = {}
-        self.table_variables: list[tuple[int, str, str]] = []
+        self.table_variables: list[scratch.TableVariable] = []
         self.described: dict[tuple[object, ...], tuple[TableInfo, str]] = {}
         self.prepared: dict[int, Prepared] = {}
         self.capturing = False
@@ -314,6 +314,12 @@ class SqlSession(Identity):
 
     def transaction_rolled_back(self, descriptor: int) -> None:
         self.sink.transaction_rolled_back(descriptor)
+
+    def rolling_back(self) -> None:
+        scratch.rolling_back(self)
+
+    def rolled_back_to_savepoint(self) -> None:
+        scratch.brought_back(self)
 
     def transaction_ended(self, transaction_id: int, committed: bool) -> None:
         self.catalog.ended(committed=committed, snapshot=self.transactions.snapshot)

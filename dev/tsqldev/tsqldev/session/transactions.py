@@ -38,6 +38,11 @@ class TransactionEvents(Protocol):
     def transaction_ended(self, transaction_id: int, committed: bool) -> None:
         """Locks that the transaction owns are to be released. Called after PostgreSQL has ended it."""
 
+    def rolling_back(self) -> None:
+        """A rollback, whole or to a savepoint, is about to happen in PostgreSQL."""
+
+    def rolled_back_to_savepoint(self) -> None: ...
+
     def settings_lost(self) -> None:
         """PostgreSQL undid settings made inside what was rolled back."""
 
@@ -109,9 +114,11 @@ class Transactions:
                         "The current transaction cannot be committed and cannot be rolled back to a savepoint. "
                         "Roll back the entire transaction.",
                     )
+                self._events.rolling_back()
                 self._backend.script(f"ROLLBACK TO SAVEPOINT {physical}")
                 del self._savepoints[index + 1 :]
                 self._events.settings_lost()
+                self._events.rolled_back_to_savepoint()
                 return
         if name.lower() == self.name.lower():
             self.rollback()
@@ -208,6 +215,8 @@ class Transactions:
     def _end(self, *, committed: bool) -> None:
         transaction, automatic = self.id, self.auto
         try:
+            if not committed:
+                self._events.rolling_back()
             if not self._backend.broken:
                 self._backend.script("COMMIT" if committed else "ROLLBACK")
         except BaseException:
