@@ -11,7 +11,7 @@ import pytds
 import pytest
 from tsqldev.pytest_plugin import TsqlServer
 
-from .type_rules import MOMENTS, NUMBERS, TEXTS, Rule
+from .type_rules import CORNERS, MOMENTS, NUMBERS, TEXTS, Rule
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def agrees(value: Any, wanted: str) -> bool:
     return str(value) == wanted
 
 
-@pytest.mark.parametrize("rules", [NUMBERS, TEXTS, MOMENTS], ids=["numbers", "texts", "moments"])
+@pytest.mark.parametrize("rules", [NUMBERS, TEXTS, MOMENTS, CORNERS], ids=["numbers", "texts", "moments", "corners"])
 def test_each_expression_has_the_type_and_the_value_of_the_reference(connection: Any, rules: list[Rule]) -> None:
     wrong = []
     for expression, type, value in rules:

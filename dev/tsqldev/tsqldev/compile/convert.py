@@ -199,9 +199,10 @@ def _to_text(
         raise _refusal(source, target, explicit)
     if length != MAX and (longest is None or longest == MAX or longest > length):
         if destination is not None:
-            sql = f"sys.fit({sql}, {length}, {quote(destination.table)}, {quote(destination.column)})"
-        elif value.constant is None or len(value.constant) > length:
-            sql = f"left({sql}, {length})"
+            fit = "fit_units" if target.name in UNICODE else "fit"
+            sql = f"sys.{fit}({sql}, {length}, {quote(destination.table)}, {quote(destination.column)})"
+        elif value.constant is None or source.length is None or source.length > length:
+            sql = f"{'sys.cut' if target.name in UNICODE else 'left'}({sql}, {length})"
     return _padded(sql, target, source)
 
 
@@ -209,7 +210,7 @@ def _padded(sql: str, target: SqlType, source: SqlType | None = None) -> str:
     if target.name in ("char", "nchar") and not (
         source is not None and source.name in ("char", "nchar") and source.length == target.length
     ):
-        return f"rpad({sql}, {target.length})"
+        return f"{'sys.pad' if target.name in UNICODE else 'rpad'}({sql}, {target.length})"
     return sql
 
 

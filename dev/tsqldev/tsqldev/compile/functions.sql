@@ -21,8 +21,16 @@ CREATE OR REPLACE FUNCTION sys.bin2(v text) RETURNS text LANGUAGE sql IMMUTABLE 
   RETURN rtrim(v, ' ');
 CREATE OR REPLACE FUNCTION sys.cs(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN rtrim(v, ' ');
+-- wide: what the default collation calls the same beyond code page 1252: a letter with an accent of its own, full width,
+-- and characters beyond U+FFFF, which it does not know and which are nothing to it.
+CREATE OR REPLACE FUNCTION sys.wide(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF v !~ U&'[\0300-\036F\FF01-\FF5E\+010000-\+10FFFF]' THEN RETURN v; END IF;
+  RETURN rtrim(regexp_replace(translate(normalize(v, NFC),
+    '！＂＃＄％＆＇（）＊＋，－．／０１２３４５６７８９：；＜＝＞？＠ＡＢＣＤＥＦＧＨＩＪＫＬＭＮＯＰＱＲＳＴＵＶＷＸＹＺ［＼］＾＿｀ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ｛｜｝～', '!"#$%&''()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefghijklmnopqrstuvwxyz{|}~'), U&'[\+010000-\+10FFFF]', '', 'g'), ' ');
+END $$;
 CREATE OR REPLACE FUNCTION sys.ci(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN lower(rtrim(v, ' ') COLLATE "pg_c_utf8") COLLATE "default";
+  RETURN lower(CASE WHEN octet_length(v) = length(v) THEN rtrim(v, ' ') ELSE sys.wide(rtrim(v, ' ')) END COLLATE "pg_c_utf8") COLLATE "default";
 
 -- plain_letters: without accents.
 CREATE OR REPLACE FUNCTION sys.plain_letters(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -94,7 +102,7 @@ CREATE OR REPLACE AGGREGATE sys.max_uuid(uuid) (SFUNC = sys.greater_uuid, STYPE 
 -- the control characters U+0081, 8D, 8F, 90 and 9D, in both directions.
 CREATE OR REPLACE FUNCTION sys.to_varchar(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN octet_length(v) = length(v) THEN v ELSE
-    regexp_replace(v, U&'[^\0001-\007F\0081\008D\008F\0090\009D\00A0-\00FF\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178]', '?', 'g') END;
+    regexp_replace(regexp_replace(v, U&'[\+010000-\+10FFFF]', '??', 'g'), U&'[^\0001-\007F\0081\008D\008F\0090\009D\00A0-\00FF\20AC\201A\0192\201E\2026\2020\2021\02C6\2030\0160\2039\0152\017D\2018\2019\201C\201D\2022\2013\2014\02DC\2122\0161\203A\0153\017E\0178]', '?', 'g') END;
 CREATE OR REPLACE FUNCTION sys.varchar_bytes(v text) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
   IF octet_length(v) = length(v) THEN RETURN convert_to(v, 'UTF8'); END IF;
@@ -169,6 +177,45 @@ BEGIN
   END IF;
   RETURN sys.codepage_text(v);
 END $$;
+-- to_units: a text whose characters are the units of UTF-16: what is beyond U+FFFF becomes two characters of plane 15.
+-- Positions and lengths in T-SQL count units; a half of a pair alone cannot be kept here, and is refused.
+CREATE OR REPLACE FUNCTION sys.to_units(v text) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT string_agg(CASE WHEN ascii(c) < 65536 THEN c
+    ELSE chr(983040 + ((ascii(c) - 65536) >> 10)) || chr(984064 + ((ascii(c) - 65536) & 1023)) END, '' ORDER BY n)
+  FROM unnest(string_to_array(v, NULL)) WITH ORDINALITY AS u(c, n) $$;
+CREATE OR REPLACE FUNCTION sys.from_units(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+DECLARE
+  result text := '';
+  high int := 0;
+  code int;
+  c text;
+BEGIN
+  FOREACH c IN ARRAY string_to_array(v, NULL) LOOP
+    code := ascii(c) - 983040;
+    IF code BETWEEN 1024 AND 2047 AND high > 0 THEN
+      result := result || chr(65536 + ((high - 1) << 10) + code - 1024);
+      high := 0;
+    ELSIF code >= 0 OR high > 0 THEN
+      IF high > 0 OR code > 1023 THEN
+        PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: half of a character beyond U+FFFF.');
+      END IF;
+      high := code + 1;
+    ELSE
+      result := result || c;
+    END IF;
+  END LOOP;
+  IF high > 0 THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: half of a character beyond U+FFFF.');
+  END IF;
+  RETURN result;
+END $$;
+-- has_pairs: whether a text has characters beyond U+FFFF.
+CREATE OR REPLACE FUNCTION sys.has_pairs(v text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN octet_length(v) <> length(v) AND v ~ U&'[\+010000-\+10FFFF]';
+CREATE OR REPLACE FUNCTION sys.cut(v text, size int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(left(sys.to_units(v), size)) ELSE left(v, size) END;
+CREATE OR REPLACE FUNCTION sys.pad(v text, size int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(rpad(sys.to_units(v), size)) ELSE rpad(v, size) END;
 -- bytes_text: binary to character types; style 1 is 0x..., 2 is without 0x, 0 the bytes themselves.
 CREATE OR REPLACE FUNCTION sys.bytes_text(v bytea, style int, wide boolean, attempt boolean) RETURNS text
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -218,6 +265,9 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION sys.fit(v text, size int, tab text, col text) RETURNS text LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN length(v) <= size THEN v WHEN v IS NULL THEN NULL ELSE sys.too_long(v, size, tab, col) END;
+-- fit_units: the same for a column of UTF-16.
+CREATE OR REPLACE FUNCTION sys.fit_units(v text, size int, tab text, col text) RETURNS text LANGUAGE sql IMMUTABLE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(sys.fit(sys.to_units(v), size, tab, col)) ELSE sys.fit(v, size, tab, col) END;
 CREATE OR REPLACE FUNCTION sys.bytes_too_long(v bytea, size int, tab text, col text) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   PERFORM sys.fail(2628, format('String or binary data would be truncated in table ''%s'', column ''%s''. Truncated value: ''%s''.', tab, col, ''));
@@ -885,8 +935,9 @@ BEGIN
 END $$;
 CREATE OR REPLACE FUNCTION sys.format_number(v numeric, pattern text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 DECLARE
-  letter text := upper(left(pattern, 1));
-  digits int := nullif(substr(pattern, 2), '')::int;
+  -- N2 and the like are standard; everything else is a pattern of its own.
+  letter text := CASE WHEN pattern ~ '^[A-Za-z][0-9]{0,2}$' THEN upper(left(pattern, 1)) ELSE '' END;
+  digits int := CASE WHEN letter <> '' THEN nullif(substr(pattern, 2), '')::int END;
   decimals int;
   least_decimals int;
   whole int;
@@ -920,17 +971,25 @@ END $$;
 CREATE OR REPLACE FUNCTION sys.left(v text, n int) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
   IF n < 0 THEN PERFORM sys.fail(537, 'Invalid length parameter passed to the LEFT or SUBSTRING function.'); END IF;
-  RETURN left(v, n);
+  RETURN sys.cut(v, n);
+END $$;
+CREATE OR REPLACE FUNCTION sys.reverse(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
+BEGIN
+  IF sys.has_pairs(v) THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: half of a character beyond U+FFFF.');
+  END IF;
+  RETURN reverse(v);
 END $$;
 CREATE OR REPLACE FUNCTION sys.right(v text, n int) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
   IF n < 0 THEN PERFORM sys.fail(536, 'Invalid length parameter passed to the RIGHT function.'); END IF;
-  RETURN CASE WHEN n = 0 THEN '' ELSE right(v, n) END;
+  RETURN CASE WHEN n = 0 THEN '' WHEN sys.has_pairs(v) THEN sys.from_units(right(sys.to_units(v), n)) ELSE right(v, n) END;
 END $$;
 CREATE OR REPLACE FUNCTION sys.substring(v text, start int, size int) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
   IF size < 0 THEN PERFORM sys.fail(537, 'Invalid length parameter passed to the LEFT or SUBSTRING function.'); END IF;
   IF start < 1 THEN size := greatest(size + start - 1, 0); start := 1; END IF;
+  IF sys.has_pairs(v) THEN RETURN sys.from_units(substr(sys.to_units(v), start, least(size, 1073741823))); END IF;
   RETURN substr(v, start, least(size, 1073741823));
 END $$;
 CREATE OR REPLACE FUNCTION sys.substring(v bytea, start int, size int) RETURNS bytea LANGUAGE plpgsql IMMUTABLE STRICT AS $$
@@ -945,9 +1004,12 @@ BEGIN
   IF NOT fold OR sys.fold(old) = sys.upper(old) THEN RETURN replace(v, old, new); END IF;
   RETURN regexp_replace(v, '***=' || old, replace(new, '\', '\\'), 'gi');
 END $$;
-CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN CASE WHEN needle = '' THEN 0 WHEN start <= 1 THEN position(needle IN hay)
+CREATE OR REPLACE FUNCTION sys.charindex_units(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN start <= 1 THEN position(needle IN hay)
     WHEN position(needle IN substr(hay, start)) = 0 THEN 0 ELSE position(needle IN substr(hay, start)) + start - 1 END;
+CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN needle = '' THEN 0 WHEN sys.has_pairs(hay) THEN sys.charindex_units(sys.to_units(needle), sys.to_units(hay), start)
+    ELSE sys.charindex_units(needle, hay, start) END;
 -- like_regex: the regular expression of a LIKE pattern; the Python module patterns.py has the same rules.
 CREATE OR REPLACE FUNCTION sys.like_regex(pattern text, escape text, blanks boolean) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -1003,13 +1065,17 @@ CREATE OR REPLACE FUNCTION sys.patindex(pattern text, v text, fold boolean) RETU
 DECLARE
   r text := sys.like_regex(pattern, NULL, false);
 BEGIN
+  IF sys.has_pairs(v) THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: PATINDEX in a text with characters beyond U+FFFF.');
+  END IF;
   IF fold THEN r := sys.fold(r); v := sys.fold(v); END IF;
   IF left(pattern, 1) = '%' THEN r := substr(r, 4); ELSE RETURN CASE WHEN v ~ r THEN 1 ELSE 0 END; END IF;
   IF right(pattern, 1) = '%' THEN r := left(r, -3); END IF;
   RETURN regexp_instr(v, r);
 END $$;
 CREATE OR REPLACE FUNCTION sys.stuff(v text, start int, size int, new text) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN start < 1 OR size < 0 OR start > length(v) THEN NULL
+  RETURN CASE WHEN start < 1 OR size < 0 OR start > sys.utf16_bytes(v) / 2 THEN NULL
+    WHEN sys.has_pairs(v) THEN sys.from_units(left(sys.to_units(v), start - 1) || coalesce(sys.to_units(new), '') || substr(sys.to_units(v), start + size))
     WHEN v IS NULL THEN NULL ELSE left(v, start - 1) || coalesce(new, '') || substr(v, start + size) END;
 CREATE OR REPLACE FUNCTION sys.replicate(v text, n int, size int) RETURNS text LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN n IS NULL OR n < 0 THEN NULL ELSE left(repeat(v, least(n, 100000000)), size) END;
@@ -1030,7 +1096,9 @@ CREATE OR REPLACE FUNCTION sys.char(n int) RETURNS text LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN n BETWEEN 1 AND 255 THEN sys.codepage_text(set_byte('\x00'::bytea, 0, n))
     WHEN n = 0 THEN sys.fail(40000, 'Not supported by this emulation of SQL Server: the character U+0000 in a string.') END;
 CREATE OR REPLACE FUNCTION sys.nchar(n int) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN n BETWEEN 1 AND 65535 AND n NOT BETWEEN 55296 AND 57343 THEN chr(n)
+  RETURN CASE WHEN n BETWEEN 55296 AND 57343 THEN
+      sys.fail(40000, 'Not supported by this emulation of SQL Server: half of a character beyond U+FFFF.')
+    WHEN n BETWEEN 1 AND 65535 THEN chr(n)
     WHEN n = 0 THEN sys.fail(40000, 'Not supported by this emulation of SQL Server: the character U+0000 in a string.') END;
 CREATE OR REPLACE FUNCTION sys.translate(v text, a text, b text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN

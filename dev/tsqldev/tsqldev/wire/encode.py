@@ -252,12 +252,14 @@ def _character(type: SqlType) -> tuple[bytes, Encoder]:
     fixed = type.name in ("char", "nchar")
     code = (0xEF if fixed else 0xE7) if unicode else (0xAF if fixed else 0xA7)
     size = 2 * length if unicode else length
-    pad = length if fixed else 0
+    blank = " ".encode(codec)
 
     def encode(value: str | None) -> bytes:
         if value is None:
             return _NULL16
-        data = value.encode(codec, errors) if pad == 0 else value.ljust(pad).encode(codec, errors)
+        data = value.encode(codec, errors)
+        if fixed:
+            data += blank * ((size - len(data)) // len(blank))
         return _U16(len(data)) + data
 
     def encode_ascii(value: str | None) -> bytes:

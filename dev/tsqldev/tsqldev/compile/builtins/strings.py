@@ -124,7 +124,7 @@ def _simple_text(name: str, sql: str) -> None:
 
 _simple_text("UPPER", "sys.upper({})")
 _simple_text("LOWER", "sys.lower({})")
-_simple_text("REVERSE", "reverse({})")
+_simple_text("REVERSE", "sys.reverse({})")
 
 
 @builtin("LTRIM RTRIM", 1, 2)
