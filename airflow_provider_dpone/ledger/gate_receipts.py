@@ -31,7 +31,7 @@ Rows = Sequence[tuple[Any, ...]]
 #: Two result sets for `standing_of`. A part of any batch.
 STANDING: Part = ("gate_receipts", [])
 
-RUN_PROFILE = "`python dev/profiles/component_profile.py --profile gate --output-dir FOLDER`"
+RUN_PROFILE = "`dponectl component-check --profile gate --output-dir FOLDER` in a checkout"
 RECORD_PROFILE = "`dponectl ledger record-profile FOLDER`"
 
 

@@ -54,7 +54,7 @@ def test_without_a_receipt_nothing_is_reserved_and_the_text_says_what_to_run(shu
         "DPONE_COMPOSITION_ADMISSION_UNAVAILABLE",
         "gate_profile_absent",
     )
-    for said in ("none is recorded", "component_profile.py --profile gate", "record-profile", str(server(shut))):
+    for said in ("none is recorded", "component-check --profile gate", "record-profile", str(server(shut))):
         assert said in str(refused.value)
     assert shut.count("dpone_control.composition_owners") == 0
     assert shut.rows("SELECT MAX(fencing_epoch) FROM dpone_control.composition_domains") == [(0,)]

@@ -110,7 +110,7 @@ FIRST = PROFILE_CASES["gate"][0]
         (tuple(sorted((*passed(), Case(name="another-case", outcome="passed")))), "foreign: another-case"),
         (tuple(sorted((*passed(), Case(name=FIRST, outcome="passed")))), f"repeated: {FIRST}"),
         *(
-            (tuple(Case(name=c.name, outcome=o if c.name == FIRST else c.outcome) for c in passed()), f"{o}: {FIRST}")  # type: ignore[arg-type]  # an outcome by name
+            (tuple(Case(name=c.name, outcome=o if c.name == FIRST else c.outcome) for c in passed()), f"{o}: {FIRST}")
             for o in ("failed", "skipped", "error")
         ),
         ((), "missing: "),
