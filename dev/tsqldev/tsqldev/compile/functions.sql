@@ -1088,6 +1088,42 @@ CREATE OR REPLACE FUNCTION sys.quotename(v text, mark text) RETURNS text LANGUAG
     WHEN left(mark, 1) IN ('<', '>') THEN '<' || replace(v, '>', '>>') || '>'
     WHEN left(mark, 1) IN ('{', '}') THEN '{' || replace(v, '}', '}}') || '}'
     WHEN left(mark, 1) = '`' THEN '`' || replace(v, '`', '``') || '`' END;
+-- PARSENAME: the parts of a dotted name, counted from the right; NULL for what is no name.
+CREATE OR REPLACE FUNCTION sys.parsename(v text, piece int) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  parts text[] := '{}'; part text; i int := 1; n int := length(v); closing text;
+BEGIN
+  IF v IS NULL OR piece IS NULL OR piece NOT BETWEEN 1 AND 4 THEN RETURN NULL; END IF;
+  LOOP
+    closing := CASE substr(v, i, 1) WHEN '[' THEN ']' WHEN '"' THEN '"' END;
+    IF closing IS NULL THEN
+      part := split_part(substr(v, i), '.', 1);
+      i := i + length(part);
+    ELSE
+      part := '';
+      i := i + 1;
+      LOOP
+        IF i > n THEN RETURN NULL; END IF;
+        IF substr(v, i, 1) = closing THEN
+          i := i + 1;
+          EXIT WHEN substr(v, i, 1) <> closing;
+        END IF;
+        part := part || substr(v, i, 1);
+        i := i + 1;
+      END LOOP;
+      IF i <= n AND substr(v, i, 1) <> '.' THEN RETURN NULL; END IF;
+    END IF;
+    IF length(part) > 128 THEN RETURN NULL; END IF;
+    parts := parts || part;
+    EXIT WHEN i > n;
+    i := i + 1;
+  END LOOP;
+  IF cardinality(parts) > 4 THEN RETURN NULL; END IF;
+  RETURN nullif(parts[cardinality(parts) + 1 - piece], '');
+END $$;
+-- A text within an element of XML.
+CREATE OR REPLACE FUNCTION sys.xml_text(v text) RETURNS text LANGUAGE sql IMMUTABLE AS
+  $$ SELECT replace(replace(replace(replace(v, '&', '&amp;'), '<', '&lt;'), '>', '&gt;'), E'\r', '&#x0D;') $$;
 CREATE OR REPLACE FUNCTION sys.ascii(v text) RETURNS int LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN v = '' THEN NULL ELSE get_byte(sys.varchar_bytes(left(v, 1)), 0) END;
 CREATE OR REPLACE FUNCTION sys.unicode(v text) RETURNS int LANGUAGE sql IMMUTABLE

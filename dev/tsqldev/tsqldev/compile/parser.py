@@ -59,6 +59,9 @@ class Parser(SourceParser):
                     self.i += 1
         if self.at("FOR") and self.peek().value in ("XML", "JSON", "BROWSE"):
             kind = self.peek().value
+            if kind == "XML" and self.peek(2).value == "PATH":
+                self._xml_path(query)
+                return
             if kind != "JSON":
                 raise unsupported(f"FOR {kind}")
             self.i += 2
@@ -72,6 +75,21 @@ class Parser(SourceParser):
                 if self.take("("):
                     raise unsupported("FOR JSON ROOT")
             query.json = tuple(words)
+        if self.take("OPTION"):
+            self.query_hints()
+
+    def _xml_path(self, query: t.Query) -> None:
+        """FOR XML PATH(''): what joins texts of rows where STRING_AGG is not at hand. Elements are not emulated."""
+        self.i += 3
+        named = not self.take("(")
+        if not named:
+            named = self.token.kind not in ("string", "nstring") or self.token.value != ""
+            self.i += 1
+            if not named:
+                self.need(")")
+        if named or self.at(","):
+            raise unsupported("FOR XML but PATH('')")
+        query.xml = True
         if self.take("OPTION"):
             self.query_hints()
 

@@ -20,7 +20,7 @@ from tsqldev.compile.walking import has_subquery, has_window
 from tsqldev.compile.withs import WithClauses, named_columns
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column
-from tsqldev.types import CHARACTER, INT, SqlType
+from tsqldev.types import CHARACTER, INT, MAX, SqlType, nvarchar
 
 _IN_WHERE = (
     "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause or a select "
@@ -50,6 +50,10 @@ class Queries(WithClauses, Folds):
             self.unit.ctes = saved
         if query.json:
             raise unsupported("FOR JSON")
+        if query.xml:
+            if top:
+                raise unsupported("FOR XML but in a subquery")
+            relation = _joined(relation)
         if prefix:
             relation.sql = f"{prefix} {relation.sql}"
         return relation
@@ -399,6 +403,20 @@ class Queries(WithClauses, Folds):
                 severity=15,
             )
         return f"({convert(value, SqlType('bigint')).sql})"
+
+
+def _joined(relation: Relation) -> Relation:
+    """FOR XML PATH('') over columns without names: their texts, escaped, one after the other; NULL without rows."""
+    parts = []
+    for number, column in enumerate(relation.columns, 1):
+        if column.name:
+            raise unsupported(f"FOR XML PATH('') of a column with a name ({column.name})")
+        if family(column.type) not in ("char", "int"):
+            raise unsupported(f"FOR XML PATH('') of type {column.type}")
+        text = convert(Value(f"x.c{number}", column.type), nvarchar(MAX)).sql
+        parts.append(f"sys.xml_text({text})")
+    sql = f"SELECT string_agg(concat({', '.join(parts)}), '') AS c1 FROM ({relation.sql}) x"
+    return Relation(sql, [Column("", nvarchar(MAX))])
 
 
 def _place(scope: Scope) -> str:

@@ -293,6 +293,7 @@ class Query(Node):
     offset: Node | None = None
     fetch: Node | None = None
     json: tuple[str, ...] = ()
+    xml: bool = False  # FOR XML PATH(''): the rows as one text
 
 
 # ---- statements -------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def parse_query(text: str) -> t.Query:
 def require_unordered(query: t.Query, line: int) -> None:
     """Raises 1033 for ORDER BY where the rows of a query have no order."""
     top = isinstance(query.body, t.Select) and query.body.top is not None
-    if query.order and not top and query.offset is None and not query.json:
+    if query.order and not top and query.offset is None and not query.json and not query.xml:
         raise SqlError(
             1033,
             "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table "

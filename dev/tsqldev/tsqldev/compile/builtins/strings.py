@@ -248,6 +248,12 @@ def _quotename(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     return Value(f"sys.quotename({text.sql}, {mark})", nvarchar(258), text.label)
 
 
+@builtin("PARSENAME", 2)
+def _parsename(c: Expressions, n: t.Call, a: list[Value]) -> Value:
+    text = convert(text_argument(a[0], "parsename"), nvarchar(4000))
+    return Value(f"sys.parsename({text.sql}, {to_int(a[1])})", nvarchar(128), text.label)
+
+
 @builtin("ASCII", 1)
 def _ascii(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     return Value(f"sys.ascii({text_argument(a[0], 'ascii').sql})", INT)
