@@ -9,10 +9,11 @@ import pytds
 import pytest
 from tsqldev.pytest_plugin import TsqlServer
 
+from .silent_rules import SILENT
 from .statement_rules import STATEMENTS
 from .stored_rules import STORED, Rules
 
-ALL = {**STORED, **STATEMENTS}
+ALL = {**STORED, **STATEMENTS, **SILENT}
 
 
 def answer(connection: Any, batch: str) -> str:
