@@ -265,6 +265,8 @@ class Compiled:
     # `keyed`: the last columns of the rows are keys of the rows that were changed, `keys` their index and width each.
     keyed: bool = False
     keys: tuple[tuple[int, int], ...] = ()
+    # The unique indexes whose keys an UPDATE of more than one row computes from the rows.
+    moves: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,43 @@ def test_a_table_variable_in_a_trigger_that_fails(t: Client) -> None:
     assert ids(t) == []
 
 
+@pytest.fixture
+def keyed(one: Client) -> Client:
+    one.run(
+        "CREATE TABLE k (a int NOT NULL PRIMARY KEY, name varchar(10) NOT NULL UNIQUE, v int);"
+        "INSERT k VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)"
+    )
+    return one
+
+
+def test_unique_keys_are_looked_at_when_all_rows_are_changed(keyed: Client) -> None:
+    keyed.run("UPDATE k SET a = a + 1")
+    assert keyed.rows("SELECT a, v FROM k ORDER BY a") == [(2, 1), (3, 2), (4, 3)]
+    keyed.run("BEGIN TRAN; UPDATE k SET name = CASE name WHEN 'a' THEN 'b' WHEN 'b' THEN 'a' ELSE name END; COMMIT")
+    assert keyed.rows("SELECT name FROM k ORDER BY v") == [("b",), ("a",), ("c",)]
+    moved = keyed.rows("UPDATE k SET a = a - 1 OUTPUT deleted.a, inserted.a WHERE a >= 2")
+    assert sorted(moved) == [(2, 1), (3, 2), (4, 3)]
+
+
+def test_duplicates_that_are_left_fail_the_statement(keyed: Client) -> None:
+    assert keyed.error("UPDATE k SET a = a / 2") == 2627
+    assert keyed.error("BEGIN TRAN; INSERT k VALUES (9, 'z', 9); UPDATE k SET a = (a + 1) / 2") == 2627
+    assert keyed.row(STATE) == (1, 1)
+    keyed.run("COMMIT")
+    assert keyed.rows("SELECT a FROM k ORDER BY a") == [(1,), (2,), (3,), (9,)]
+    assert keyed.error("INSERT k VALUES (9, 'y', 9)") == 2627
+    assert keyed.error("UPDATE k SET a = 1 WHERE a = 2") == 2627
+
+
+def test_a_trigger_sees_the_moved_keys(keyed: Client) -> None:
+    keyed.run("CREATE TABLE seen (old int, new int)")
+    keyed.run(
+        "CREATE TRIGGER tr ON k AFTER UPDATE AS INSERT seen SELECT d.a, i.a FROM inserted i JOIN deleted d ON d.v = i.v"
+    )
+    keyed.run("UPDATE k SET a = a + 1")
+    assert keyed.rows("SELECT old, new FROM seen ORDER BY old") == [(1, 2), (2, 3), (3, 4)]
+
+
 def test_table_variables_outlive_a_rollback(one: Client) -> None:
     assert one.sets(
         "DECLARE @before TABLE (id int IDENTITY PRIMARY KEY, v varchar(10)); INSERT @before VALUES ('a');"

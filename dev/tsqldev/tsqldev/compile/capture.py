@@ -45,6 +45,7 @@ class Capture:
         self.keys: list[str] = []
         # INSERT ... VALUES: so few rows that all their keys may be returned.
         self.few = False
+        self.moves: tuple[int, ...] = ()
 
     # ---- triggers ------------------------------------------------------------------------------------------------
 
@@ -285,6 +286,7 @@ class Capture:
         compiled.before = self.unit.shared.before + self.before
         compiled.uses = list(self.unit.shared.uses)
         compiled.fires = self.fires
+        compiled.moves = self.moves if is_base(self.info) else ()
         compiled.reads = self.unit.shared.reads
         compiled.count_in_result = wide
         if self.kind in ("INSERT", "MERGE"):

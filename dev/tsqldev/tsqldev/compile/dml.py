@@ -8,7 +8,7 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.capture import Capture
 from tsqldev.compile.convert import IMPLICIT, Destination, Value, convert
 from tsqldev.compile.expressions import Expressions
-from tsqldev.compile.locking import narrow
+from tsqldev.compile.locking import computed, narrow, one_row
 from tsqldev.compile.queries import Queries
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
@@ -214,6 +214,7 @@ class Changes:
         expressions = Expressions(unit, scope)
         expressions.no_aggregate = _IN_SET
         sets: dict[int, str] = {}
+        moved: set[int] = set()
         variables: list[tuple[str, int | None, t.Node]] = []
         for assignment in node.assignments:
             line = unit.line(assignment.value.pos)
@@ -230,6 +231,8 @@ class Changes:
                         line=line,
                     )
                 sets[index] = self._assign(expressions, info, index, assignment.value)
+                if computed(unit, assignment.value):
+                    moved.add(index)
             if assignment.variable is not None:
                 variables.append((assignment.variable, index, assignment.value))
         if target.bound is not None and target.bound.read:
@@ -263,6 +266,8 @@ class Changes:
             sql = f"UPDATE {info.relation} AS d SET {listed} FROM ({rows}) s WHERE d.ctid = s.k"
         capture.statement(sql)
         capture.outputs(node.outputs, scope if simple else Scope(), inserted=True, deleted=True, hidden=target.bound)
+        if not target.one_row:
+            capture.moves = tuple(i.index_id for i in info.indexes if i.unique and moved.intersection(i.columns))
         if variables:
             capture.assign(variables, target, scope if simple else Scope())
         return capture
@@ -284,11 +289,12 @@ class Changes:
         if simple:
             bound = target.bind("d")
             scope.sources.append(bound)
-            sources.reading(target.info, bound, target.hints, change=True)
+            reading = sources.reading(target.info, bound, target.hints, change=True)
             for source in target.others:
                 others.append(sources.compile(source))
             expressions = Expressions(unit, scope)
             narrow(expressions, scope, sources.readings, where, target.source)
+            target.one_row = reading is not None and one_row(unit, reading)
             conditions += [expressions.condition(node) for node in target.conditions]
         else:
             others.append(target.compile_from(sources, scope))

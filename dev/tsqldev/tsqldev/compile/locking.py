@@ -114,6 +114,20 @@ def narrow(
             reading.texts[reading.text] = text.replace("FOR NO KEY UPDATE", "FOR SHARE", 1)
 
 
+def one_row(unit: Unit, reading: Reading) -> bool:
+    """Whether the conditions name one key of a unique index, so that at most one row is found."""
+    lock = unit.shared.reads[reading.place]
+    return any(
+        index.unique and index.index_id == lock.index and len(index.columns) == len(lock.key)
+        for index in reading.info.indexes
+    )
+
+
+def computed(unit: Unit, node: t.Node) -> bool:
+    """Whether an assigned value depends on the row."""
+    return not (_known(unit, node) or (isinstance(node, t.Literal) and node.kind in ("null", "default")))
+
+
 def written_keys(info: TableInfo, sides: Sequence[str]) -> tuple[list[str], list[tuple[int, int]]]:
     """The keys of a changed row (`old`, `new` or both) in every index, as PostgreSQL expressions and their layout."""
     texts: list[str] = []

@@ -37,6 +37,7 @@ class Target:
     key: str = ""
     lockable: bool = True
     hints: frozenset[str] = frozenset()
+    one_row: bool = False
     bound: Bound | None = None
     changes: Changes | None = None
     outer: list[t.Source] = field(default_factory=list)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
-from tsqldev.session import errormap, procedures, scratch, triggers, values
+from tsqldev.session import errormap, procedures, scratch, triggers, uniqueness, values
 from tsqldev.session.backend import BackendError, Row
 from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
@@ -124,13 +124,24 @@ def _change(interp: Interpreter, compiled: Compiled, updated: frozenset[str], te
     session = interp.session
     if text and not compiled.keyed:
         compiled = interp.compile(text, keyed=True)
-    with session.transactions.statement(compound=bool(compiled.before or compiled.fires or text)):
-        count = affect(interp, compiled, updated)
+    try:
+        with session.transactions.statement(compound=bool(compiled.before or compiled.fires or text)):
+            count = affect(interp, compiled, updated)
+    except BackendError as error:
+        if not uniqueness.may_be_late(session.backend, compiled, error):
+            raise
+        with session.transactions.statement(compound=True):
+            count = affect(interp, compiled, updated, late=True)
     finish(interp, count, compiled.kind)
 
 
-def affect(interp: Interpreter, compiled: Compiled, updated: frozenset[str] = frozenset()) -> int:
-    """Run a checked statement and its triggers within the caller's statement; the number of rows."""
+def affect(
+    interp: Interpreter, compiled: Compiled, updated: frozenset[str] = frozenset(), *, late: bool = False
+) -> int:
+    """Run a checked statement and its triggers within the caller's statement; the number of rows.
+
+    `late`: unique keys are looked at when all rows are changed.
+    """
     session = interp.session
     if compiled.kind not in _READS:
         session.transactions.wrote = True
@@ -140,7 +151,8 @@ def affect(interp: Interpreter, compiled: Compiled, updated: frozenset[str] = fr
         return _rows_of(interp, compiled)
     if compiled.reads:
         session.keys.read(compiled, *arguments(interp, compiled))
-    count = session.keys.change(compiled, lambda: _rows_of(interp, compiled))
+    with uniqueness.at_the_end(session.backend, compiled) if late else nullcontext():
+        count = session.keys.change(compiled, lambda: _rows_of(interp, compiled))
     if compiled.fires:
         session.rowcount = count
         triggers.fire(interp, compiled, count, updated)
