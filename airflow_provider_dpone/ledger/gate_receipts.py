@@ -31,6 +31,9 @@ Rows = Sequence[tuple[Any, ...]]
 #: Two result sets for `standing_of`. A part of any batch.
 STANDING: Part = ("gate_receipts", [])
 
+#: How many receipts a refusal names.
+_NAMED_RECEIPTS = 3
+
 RUN_PROFILE = "`dponectl component-check --profile gate --output-dir FOLDER` in a checkout"
 RECORD_PROFILE = "`dponectl ledger record-profile FOLDER`"
 
@@ -60,7 +63,8 @@ class GateStanding:
         """Refuse, before anything is reserved or opened, unless a recorded receipt unlocks this ledger's authority."""
         if self.unlocked_by is not None:
             return
-        known = "; ".join(f"{each.sha256}: {', '.join(self.obstacles(each))}" for each in self.receipts)
+        newest = self.receipts[-_NAMED_RECEIPTS:]
+        known = "; ".join(f"{each.sha256}: {', '.join(self.obstacles(each))}" for each in newest)
         raise AdmissionRefused(
             "gate_profile_absent",
             happened=f"this ledger has {self.authority} authority on {self.server}, provider {__version__}, and no "
@@ -120,15 +124,23 @@ def standing_of(results: Sequence[Rows]) -> GateStanding:
     if len(ledger) != 1:
         raise LedgerTampered("incarnation", happened=f"the incarnation has {len(ledger)} rows instead of one.")
     authority, version_text, product_version = ledger[0]
+    return GateStanding(
+        authority=cast("AuthorityClass", authority),
+        server=server_of(version_text, product_version),
+        receipts=tuple(_receipt(row) for row in receipts),
+    )
+
+
+def server_of(version_text: object, product_version: object) -> Engine:
+    """The server from its @@VERSION and ProductVersion, or a refusal: what does not say what it is unlocks nothing."""
     try:
-        server = engine_of(str(version_text), str(product_version))
+        return engine_of(str(version_text), str(product_version))
     except AdmissionRefused as err:
         raise ConfigurationError(
-            "server_version", happened=f"the server does not say what it is in a known form ({err.reason})."
+            "server_version",
+            happened=f"the server does not say what it is in a known form ({err.reason}).",
+            check="SELECT @@VERSION, SERVERPROPERTY('ProductVersion') on this connection.",
         ) from err
-    return GateStanding(
-        authority=cast("AuthorityClass", authority), server=server, receipts=tuple(_receipt(row) for row in receipts)
-    )
 
 
 def _receipt(row: tuple[Any, ...]) -> GateReceipt:

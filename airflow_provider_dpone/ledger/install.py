@@ -15,11 +15,11 @@ from airflow_provider_dpone.contracts.errors import (
     ControlUnavailable,
     LedgerTampered,
 )
-from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, engine_of, may_be_production
+from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, may_be_production
 from airflow_provider_dpone.drivers import Connect, Connection, drain
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
-from airflow_provider_dpone.ledger.gate_receipts import read_standing
+from airflow_provider_dpone.ledger.gate_receipts import read_standing, server_of
 from airflow_provider_dpone.ledger.owners import read_activations
 from airflow_provider_dpone.ledger.reading import read_evidence, read_operation
 from airflow_provider_dpone.ledger.settings import LedgerSettings
@@ -152,7 +152,7 @@ def _require_database(connection: Connection, sql: LedgerSql, authority: Authori
             not_done="nothing was installed.",
             check="docs/roles.md on the control database; make a new one for the ledger alone.",
         )
-    server = engine_of(str(version_text), str(product_version))
+    server = server_of(version_text, product_version)
     if authority == "production" and not may_be_production(server):
         raise ConfigurationError(
             "production_authority",

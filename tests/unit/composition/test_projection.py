@@ -23,6 +23,7 @@ from airflow_provider_dpone.contracts.activation import ActivationRequest
 from airflow_provider_dpone.contracts.attempt import GuardEpochs
 from airflow_provider_dpone.contracts.errors import (
     ActivationUnknown,
+    AdmissionRefused,
     ConfigurationError,
     ControlUnavailable,
     GuardError,
@@ -386,3 +387,26 @@ def test_an_activation_that_was_only_prepared_is_retired_without_ever_being_acti
     assert coordinator(root, store).retire(prepared).state == "RETIRED"
     store.lost = set()
     assert coordinator(root, store).activate(built).state == "ACTIVE"
+
+
+def test_a_shut_door_leaves_the_current_activation_what_it_is(built: Path, tmp_path: Path) -> None:
+    """The ledger refuses prepare; nothing is switched by a new activation or by one that is resumed."""
+    root = tmp_path / "root"
+    store = Store(root)
+    first = coordinator(root, store).activate(built)
+    store.states[first.activation_id] = "RETIRED"
+
+    def shut(request: ActivationRequest) -> Activation:
+        raise AdmissionRefused("gate_profile_absent")
+
+    store.prepare = shut  # type: ignore[method-assign]  # as a ledger without a receipt
+    for _ in range(2):
+        with pytest.raises(AdmissionRefused, match="gate_profile_absent"):
+            coordinator(root, store).activate(built)
+    recorded = {path.stem for path in root.glob("activations/*.json")} - {first.activation_id}
+    assert len(recorded) == 2
+    for activation_id in recorded:
+        with pytest.raises(AdmissionRefused, match="gate_profile_absent"):
+            coordinator(root, store).resume(activation_id)
+    assert projection.current_activation_id(root) == first.activation_id
+    assert set(store.states) == {first.activation_id}
