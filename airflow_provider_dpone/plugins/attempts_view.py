@@ -20,7 +20,7 @@ def listed(dag_id: str | None, run_id: str | None, task_id: str | None, map_inde
     if dag_id and run_id and task_id and map_index is not None:
         return [row(operation) for operation in store.find(dag_id, run_id, task_id, map_index)]
     wanted = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
-    rows = [row(operation) for operation in reversed(store.recent(500))]
+    rows = [row(operation) for operation in store.recent(500)]
     return [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
 
 
@@ -119,7 +119,7 @@ def row(operation: Operation) -> dict[str, Any]:
         "quiescent": "QUIESCENCE" in proven,
         "outcome": "OUTCOME" in proven,
         "epochs": [epoch for _, epoch in operation.attempt.guard_epochs],
-        "principals": [f"{principal.connector}:{principal.purpose}" for principal in operation.principals],
+        "principals": sorted(f"{principal.connector}:{principal.purpose}" for principal in operation.principals),
         "next_step": _next_step(operation.state, proven),
     }
 
@@ -131,7 +131,9 @@ def _next_step(state: str, proven: set[str]) -> str | None:
     if state == "COMMIT_UNKNOWN":
         return "reconcile: dponectl attempts reconcile"
     if "CLOSED_GATES" not in proven:
-        return "close its gates (close_gate task, a later try, or dponectl attempts sweep)"
+        return (
+            "its work ends; if its task is gone: a later try, the close_gate task or dponectl attempts sweep closes it"
+        )
     if "QUIESCENCE" not in proven:
         return "prove quiescence"
     return "finalize"

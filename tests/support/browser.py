@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
 
 CHROMIUM = Path("/usr/bin/chromium")
 DRIVER = Path("/usr/bin/chromedriver")
@@ -46,9 +47,14 @@ class Browser:
         self.driver.get(url)
 
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
-        """The first true answer; errors of a page that is still being drawn count as no answer."""
-        waiting = WebDriverWait(self.driver, SECONDS, ignored_exceptions=(Exception,))
-        return waiting.until(lambda _: condition(), f"{what}; the page shows: {self.text()[:2000]}")
+        """The first true answer. An element that went away while a page was being drawn anew is no answer."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            with suppress(WebDriverException, StopIteration):
+                if found := condition():
+                    return found
+            assert time.monotonic() < deadline, f"{what}; the page shows: {self.text()[:2000]}"
+            time.sleep(0.1)
 
     def element(self, css: str, containing: str = "") -> WebElement:
         """The first shown element of a CSS selector with a text in it."""
