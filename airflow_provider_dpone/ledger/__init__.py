@@ -5,13 +5,16 @@ under one lock, committed once and read back. Stores take a function that gives 
 """
 
 from airflow_provider_dpone.ledger.attempts import AttemptStore
+from airflow_provider_dpone.ledger.campaigns import Registration
 from airflow_provider_dpone.ledger.charges import ChargeStore
 from airflow_provider_dpone.ledger.gate_receipts import GateReceiptStore, GateStanding
 from airflow_provider_dpone.ledger.gates import LoginGateStore
 from airflow_provider_dpone.ledger.owners import ActivationStore
 from airflow_provider_dpone.ledger.records import Activation, Blocker, Charge, Evidence
+from airflow_provider_dpone.ledger.registration import RegistrationStore
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.snapshots import SnapshotStore
+from airflow_provider_dpone.ledger.trust import TrustRevision, TrustStore
 
 __all__ = [
     "Activation",
@@ -25,5 +28,9 @@ __all__ = [
     "GateStanding",
     "LedgerSettings",
     "LoginGateStore",
+    "Registration",
+    "RegistrationStore",
     "SnapshotStore",
+    "TrustRevision",
+    "TrustStore",
 ]

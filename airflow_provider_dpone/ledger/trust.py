@@ -83,7 +83,7 @@ class TrustStore:
         return self._ledger.mutate("append policy", work, readback)
 
     def read(self, environment_id: str) -> TrustRevision:
-        """The revision in force. Refused (``trust_absent``) for an environment without a policy."""
+        """The revision in force. Refused (``policy_absent``) for an environment without a policy."""
         return self._ledger.read(lambda transaction: _current(read_history(transaction, environment_id)))
 
     def history(self, environment_id: str) -> tuple[TrustRevision, ...]:
@@ -152,7 +152,7 @@ def _revision(environment_id: str, row: Sequence[Any]) -> TrustRevision:
 
 def _current(history: Sequence[TrustRevision]) -> TrustRevision:
     if not history:
-        raise _refused("trust_absent", "the environment has no policy.")
+        raise _refused("policy_absent", "the environment has no policy.")
     return history[-1]
 
 

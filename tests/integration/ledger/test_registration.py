@@ -372,7 +372,7 @@ def test_service_environment_revision_and_clock_are_checked_before_anything_is_w
     )
     refused("ledger_service_id", lambda: other.register(make.originals(grant), under=under), ConfigurationError)
     refused("trust_revision_changed", lambda: case.register(grant, replace(under, revision=2)))
-    refused("trust_absent", lambda: case.register(grant, replace(under, environment_id=str(uuid.uuid4()))))
+    refused("policy_absent", lambda: case.register(grant, replace(under, environment_id=str(uuid.uuid4()))))
     foreign = Authority(case.ledger)
     refused("policy", lambda: case.register(foreign.execution(foreign.append()), under))
     wide = replace(grant, scope=replace(grant.scope, enrollment_sha256=sha("another enrollment")))

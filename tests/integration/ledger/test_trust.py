@@ -83,7 +83,7 @@ def refused_by(case: Authority, statement: str, rule: str) -> None:
 def test_a_policy_and_its_trust_root_are_stored_byte_for_byte_and_read_back_independently(case: Authority) -> None:
     with pytest.raises(AuthorityRefused) as refused:
         case.trust().read(case.environment_id)
-    assert refused.value.reason == "trust_absent"
+    assert refused.value.reason == "policy_absent"
 
     revision = case.append()
 

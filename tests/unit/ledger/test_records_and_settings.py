@@ -27,7 +27,11 @@ def test_the_public_names_are_these() -> None:
         "GateStanding",
         "LedgerSettings",
         "LoginGateStore",
+        "Registration",
+        "RegistrationStore",
         "SnapshotStore",
+        "TrustRevision",
+        "TrustStore",
     ]
 
 
