@@ -30,6 +30,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "record gate evidence": "closer",
         "store a proof": "controller",
         "finalize": "controller",
+        "record a gate profile": "",
         "delete from the ledger": "",
         "create a login": "issuer, closer",
         "disable an attempt's login": "issuer, closer",
@@ -60,6 +61,8 @@ _IN_CONTROL = {
     "store a proof": "INSERT INTO [dpone_control].[composition_proofs]"
     " SELECT * FROM [dpone_control].[composition_proofs] WHERE 1 = 0;",
     "finalize": "UPDATE [dpone_control].[composition_operations] SET [state] = 'SUCCEEDED' WHERE 1 = 0;",
+    "record a gate profile": "INSERT INTO [dpone_ext].[gate_receipts]"
+    " SELECT * FROM [dpone_ext].[gate_receipts] WHERE 1 = 0;",
     "delete from the ledger": "DELETE FROM [dpone_control].[composition_proofs] WHERE 1 = 0;",
 }
 _IN_MASTER = {
