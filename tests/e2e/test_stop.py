@@ -1,6 +1,10 @@
-"""The end of the main job's stack. The last file here: the others look at the stack while it runs."""
+"""The ends of the main job's stack. The last file here: the others look at the stack while it runs."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
+import time
 
 import psutil
 import pytest
@@ -18,3 +22,26 @@ def test_no_process_of_the_stack_is_left(run: MainJob) -> None:
     assert alive(), "it was left up"
     run.stop()
     assert alive() == []
+
+
+def test_a_run_killed_while_its_dags_run_is_settled_by_the_next_one(run: MainJob) -> None:
+    command = [sys.executable, "-m", "dpone_demo", "run", "--state-dir", str(run.state)]
+    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    known = set((run.state / "logs" / "tasks").rglob("*.log"))
+
+    def issued() -> bool:
+        new = set((run.state / "logs" / "tasks").rglob("*.log")) - known
+        return any("issued mssql login" in log.read_text(errors="replace") for log in new)
+
+    deadline = time.monotonic() + 900
+    while not issued():
+        assert killed.poll() is None and time.monotonic() < deadline, "no task of the second run got to work"
+        time.sleep(0.2)
+    killed.kill()
+    killed.wait()
+
+    third = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert third.returncode == 0, f"{third.stdout[-6000:]}\n{third.stderr[-2000:]}"
+    assert "left by a run that was killed: " in third.stdout
+    assert third.stdout.rstrip().endswith("Reconciled.")

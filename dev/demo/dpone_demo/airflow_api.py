@@ -62,6 +62,17 @@ class AirflowApi:
             time.sleep(1)
         return state
 
+    def unfinished_runs(self) -> list[tuple[str, str]]:
+        """The DAG runs that are queued or running, as (DAG id, run id)."""
+        wanted: dict[str, int | list[str]] = {"state": ["queued", "running"], "limit": 100}
+        answer = self._client.get("/api/v2/dags/~/dagRuns", params=wanted)
+        self._check(answer)
+        return [(str(run["dag_id"]), str(run["dag_run_id"])) for run in answer.json()["dag_runs"]]
+
+    def fail_run(self, dag_id: str, run_id: str) -> None:
+        """End a DAG run with its task instances; a running one is told to stop."""
+        self._check(self._client.patch(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"}))
+
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         answer = self._client.get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", params={"limit": 100})
         self._check(answer)

@@ -19,7 +19,7 @@ from airflow_provider_dpone.composition.profile_folder import read_profile_folde
 from airflow_provider_dpone.composition.services import GuardServices, observe_domains
 from airflow_provider_dpone.contracts.gate_profile import PROFILE_CASES
 from airflow_provider_dpone.ledger import ActivationStore
-from dpone_demo import provisioning
+from dpone_demo import leftovers, provisioning
 from dpone_demo.airflow_api import AirflowApi
 from dpone_demo.chaos import DbtKiller
 from dpone_demo.installation import Installation
@@ -52,6 +52,7 @@ class Campaign:
             provisioning.load(self._stack)
         with phase("wait for the gate profile, which opens activation, and record it"):
             self._open_door(services)
+        self._settle_leftovers(services)
         with phase("build the release and put it in force"):
             self._activate(services)
         with phase("run the composition in Airflow"):
@@ -66,6 +67,18 @@ class Campaign:
         shutil.copytree(folder, self.evidence / "gate-profile")
         print(f"  profile gate: {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}", end=", ")
         print(f"unlocks {standing.unlocked_class(receipt)}; the ledger's authority is {standing.authority}", flush=True)
+
+    def _settle_leftovers(self, services: GuardServices) -> None:
+        """What an earlier run that was killed while its DAGs ran left behind. Says so when there was something."""
+        dags = (*CONSTITUENTS, PARENT)
+        runs = leftovers.end_dag_runs(self._api(), dags)
+        settled = leftovers.settle_attempts(services, self._root, dags)
+        if runs or settled:
+            states = ", ".join(f"{each.attempt.workload_id} {each.state}" for each in settled) or "none"
+            print(
+                f"  left by a run that was killed: {len(runs)} DAG runs, now failed; attempts settled: {states}",
+                flush=True,
+            )
 
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
@@ -95,9 +108,7 @@ class Campaign:
         return folder
 
     def _run_dags(self, chaos: bool) -> list[list[Any]]:
-        airflow = self._stack.addresses.airflow
-        assert airflow is not None
-        api = AirflowApi(airflow.url, airflow.user, airflow.password)
+        api = self._api()
         for connection_id, fields in provisioning.airflow_connections(self._stack).items():
             api.put_connection(connection_id, fields)
         for dag_id in (*CONSTITUENTS, PARENT):
@@ -116,6 +127,11 @@ class Campaign:
             if ti["operator"] in GUARDED
             for number in range(1, ti["try_number"] + 1)
         ]
+
+    def _api(self) -> AirflowApi:
+        airflow = self._stack.addresses.airflow
+        assert airflow is not None
+        return AirflowApi(airflow.url, airflow.user, airflow.password)
 
     def _task_instances(self, api: AirflowApi) -> list[dict[str, Any]]:
         """The constituents' task instances: the parent gives its own run id to the runs that it triggers."""
