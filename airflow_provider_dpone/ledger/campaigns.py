@@ -139,13 +139,14 @@ def _registration(row: _GrantRow, history: dict[int, TrustRevision], bounds: Seq
     except AdmissionRefused as err:
         raise _tampered("original", row.subject, "an original cannot be read back") from err
     columns = (row.subject, row.phase, row.grant_id, row.subject_id, row.exclusive_id, row.workload_count)
-    if columns != (
+    if (*columns, row.request_sha256) != (
         consumption_subject_sha256(grant),
         grant.phase,
         grant.grant_id,
         originals.subject_id,
         originals.exclusive_id,
         len(grant.workloads) if isinstance(grant, ExecutionGrant) else 0,
+        None if originals.request is None else originals.request.sha256,
     ):
         raise _tampered("original", row.subject, "its columns are not those of its grant")
     expected = signature_subject(grant, trust.policy)
