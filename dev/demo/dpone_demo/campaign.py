@@ -65,20 +65,11 @@ class Campaign:
         receipt = read_profile_folder(folder)
         standing = provisioning.record_receipt(self._stack, services, receipt)
         shutil.copytree(folder, self.evidence / "gate-profile")
-        print(f"  profile gate: {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}", end=", ")
-        print(f"unlocks {standing.unlocked_class(receipt)}; the ledger's authority is {standing.authority}", flush=True)
-
-    def _settle_leftovers(self, services: GuardServices) -> None:
-        """What an earlier run that was killed while its DAGs ran left behind. Says so when there was something."""
-        dags = (*CONSTITUENTS, PARENT)
-        runs = leftovers.end_dag_runs(self._api(), dags)
-        settled = leftovers.settle_attempts(services, self._root, dags)
-        if runs or settled:
-            states = ", ".join(f"{each.attempt.workload_id} {each.state}" for each in settled) or "none"
-            print(
-                f"  left by a run that was killed: {len(runs)} DAG runs, now failed; attempts settled: {states}",
-                flush=True,
-            )
+        print(
+            f"  profile gate: {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}, "
+            f"unlocks {standing.unlocked_class(receipt)}",
+            flush=True,
+        )
 
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
