@@ -22,7 +22,7 @@ from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
 from airflow_provider_dpone.routes import dbt_workspace, os_user, relation_inventory
-from airflow_provider_dpone.routes.dbt_process import CHILD, DbtInvocation, DbtProcess
+from airflow_provider_dpone.routes.dbt_process import CHILD, DbtInvocation, DbtProcess, inherited_environment
 from airflow_provider_dpone.routes.dbt_results import DbtBuildFailed, read_results, require_success
 from airflow_provider_dpone.routes.dbt_verdict import DeclaredRelation, judge
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
@@ -77,7 +77,8 @@ class DbtRoute:
     def require_ready(self) -> None:
         """Refuse a child's user that this process cannot become or that cannot run dbt. Called before admission."""
         if self._plan.run_as is not None:
-            os_user.require_usable(os_user.resolve(self._plan.run_as), self._plan.work_root, [CHILD])
+            user = os_user.resolve(self._plan.run_as)
+            os_user.require_usable(user, self._plan.work_root, [CHILD], inherited_environment())
 
     def admission_record(self, ctx: Observation) -> Mapping[str, object]:
         return {"schema": "dpone.dbt-admission.v2", "relations": self._relations()}

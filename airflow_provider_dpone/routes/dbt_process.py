@@ -163,13 +163,16 @@ def _arguments(invocation: DbtInvocation) -> Sequence[str]:
     ]
 
 
+def inherited_environment() -> dict[str, str]:
+    """What the child has of this process's environment."""
+    names = ("PATH", "TZ", "SSL_CERT_FILE", "LD_LIBRARY_PATH")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def _environment(invocation: DbtInvocation) -> dict[str, str]:
     """The only variables that dbt sees. HOME is the child's folder, so nothing of the user's is read or written."""
-    allowed = {
-        name: os.environ[name] for name in ("PATH", "TZ", "SSL_CERT_FILE", "LD_LIBRARY_PATH") if name in os.environ
-    }
     return {
-        **allowed,
+        **inherited_environment(),
         "HOME": str(invocation.workspace.child),
         "LANG": "C.UTF-8",
         "DO_NOT_TRACK": "1",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
 from airflow_provider_dpone.drivers import drain, load_sql, quote_mssql
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
+from airflow_provider_dpone.drivers.mssql_rights import acting_as
 from airflow_provider_dpone.routes.types import Carrier, SourceColumn
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class SnapshotRead:
 
     def measure(self, columns: Sequence[SourceColumn]) -> Measure:
         counted = " + ".join(_SQL.text("column_bytes", column=quote_mssql(column.name)).strip() for column in columns)
-        (((rows, count),),) = drain(self._connection, _SQL.text("measure", bytes=counted, table=self._table))
+        with acting_as("source_reader", f"reading {self._table} in {self._dsn.database}"):
+            (((rows, count),),) = drain(self._connection, _SQL.text("measure", bytes=counted, table=self._table))
         return Measure(rows=int(rows), bytes=int(count))
 
     def _until_stopped(self) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,10 +69,11 @@ def resolve(named: str) -> OsUser:
     return OsUser(uid=uid, gid=gid, named=named)
 
 
-def require_usable(user: OsUser, work_root: Path, files: Sequence[Path]) -> None:
+def require_usable(user: OsUser, work_root: Path, files: Sequence[Path], environment: Mapping[str, str]) -> None:
     """Refuse a user that this process cannot become, or that cannot start the interpreter and read what dbt needs.
 
     `work_root` is made if it is missing: the user must be able to pass through it and everything above it.
+    `environment` is what the child will have: it may say where the interpreter's libraries are.
     """
     missing = missing_capabilities()
     if missing:
@@ -86,7 +87,7 @@ def require_usable(user: OsUser, work_root: Path, files: Sequence[Path]) -> None
         probe = subprocess.run(
             [sys.executable, "-I", str(_PROBE), str(work_root), *map(str, files), "--", *_MODULES],
             cwd="/",
-            env={"LANG": "C.UTF-8"},
+            env=dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

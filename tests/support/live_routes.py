@@ -141,7 +141,13 @@ def dbt_relations_of(models: Mapping[str, Mapping[str, Any]], database: str) -> 
     return dbt_relations({"nodes": nodes}, database=database)
 
 
-def dbt_plan(live: LiveGate, project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]]) -> DbtPlan:
+def dbt_plan(
+    live: LiveGate,
+    project: Path,
+    work_root: Path,
+    models: Mapping[str, Mapping[str, Any]],
+    run_as: str | None = None,
+) -> DbtPlan:
     return DbtPlan(
         project=project,
         target=replace(live.controller, database=live.target),
@@ -149,17 +155,21 @@ def dbt_plan(live: LiveGate, project: Path, work_root: Path, models: Mapping[str
         threads=1,
         relations=dbt_relations_of(models, live.target),
         work_root=work_root,
+        run_as=run_as,
     )
 
 
-def dbt_document(project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {"kind": "dbt", "project": str(project), "work_root": str(work_root), "models": models}
+def dbt_document(
+    project: Path, work_root: Path, models: Mapping[str, Mapping[str, Any]], run_as: str | None = None
+) -> dict[str, Any]:
+    return {"kind": "dbt", "project": str(project), "work_root": str(work_root), "models": models, "run_as": run_as}
 
 
 def route_from(live: LiveGate, document: dict[str, Any]) -> Route:
     if document["kind"] == "dbt":
         project, work_root = Path(document["project"]), Path(document["work_root"])
-        return DbtRoute(dbt_plan(live, project, work_root, document["models"]), live.observe)
+        plan = dbt_plan(live, project, work_root, document["models"], document["run_as"])
+        return DbtRoute(plan, live.observe)
     source = dict(document["source"])
     names = document["names"]
     plan = PostgresToMsSqlPlan(

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from airflow_provider_dpone.routes.os_user import OsUser, missing_capabilities
 
 #: Whether this process can become somebody else at all: as a rule, whether it is root.
@@ -37,7 +39,7 @@ def run_as(user: OsUser, *command: str) -> subprocess.CompletedProcess[str]:
         group=user.gid,
         extra_groups=[],
         cwd="/",
-        env={"LANG": "C.UTF-8"},
+        env={"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")},
         capture_output=True,
         text=True,
         check=False,
@@ -56,8 +58,11 @@ def open_folder() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def interpreter_for(user: OsUser, folder: Path) -> str:
-    """This interpreter, or a copy of it with the same packages in `folder`, so that `user` can run it."""
+def interpreter_for(user: OsUser, folder: Path, patch: pytest.MonkeyPatch) -> str:
+    """This interpreter, or a copy of it with the same packages in `folder`, so that `user` can run it.
+
+    The copy needs LD_LIBRARY_PATH when the interpreter is a shared library; it is set through `patch`.
+    """
     try:
         if run_as(user, sys.executable, "-I", "-c", "import dbt").returncode == 0:
             return sys.executable
@@ -69,6 +74,9 @@ def interpreter_for(user: OsUser, folder: Path) -> str:
     _link(os.path.realpath(sys.executable), str(copy))
     library = folder / "lib" / version
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=_LEFT_OUT, symlinks=True, copy_function=_link)
+    for shared in Path(sys.base_prefix, "lib").glob("libpython3*.so*"):
+        _link(os.path.realpath(shared), str(folder / "lib" / shared.name))
+    patch.setenv("LD_LIBRARY_PATH", str(folder / "lib"), prepend=os.pathsep)
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     added = "\n".join(f"site.addsitedir({path!r})" for path in sorted(packages))
     # Not a folder for packages: distributions name that differently.

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +11,13 @@ import pytest
 
 from airflow_provider_dpone.attempts import Settlement
 from airflow_provider_dpone.contracts.errors import AttemptFailed, Fenced, OutcomeUnknown
-from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.routes.dbt import DbtBuildFailed, DbtRoute
+from tests.support.dbt_project import project, until
 from tests.support.live_gate import LiveGate
-from tests.support.live_routes import LiveTransfer, dbt_document, dbt_plan, reached, start_worker
+from tests.support.live_routes import LiveTransfer, reached, start_worker
 
 GOOD = "select cast(1 as int) as id"
 BAD = "select cast('x' as int) as id from {{ ref('first') }}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Project:
-    """A project of models with names of their own, from a folder whose name some quoting forgets."""
-
-    gate: LiveGate
-    project: Path
-    work_root: Path
-    models: Mapping[str, Mapping[str, Any]]
-
-    def route(self) -> DbtRoute:
-        return DbtRoute(dbt_plan(self.gate, self.project, self.work_root, self.models), self.gate.observe)
-
-    def document(self) -> dict[str, Any]:
-        return dbt_document(self.project, self.work_root, self.models)
-
-    def operations(self, run_id: str) -> list[Operation]:
-        return list(self.gate.attempts.find("dag", run_id, "load", -1))
-
-    def evidence(self, operation: Operation) -> Mapping[str, Any]:
-        found = self.gate.attempts.evidence(operation.attempt_sha256, "outcome")
-        assert found is not None
-        return found
-
-
-def project(live: LiveGate, root: Path, models: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Project:
-    """Write a project. In the models' texts `first` and `second` stand for names with a suffix of this test."""
-    suffix = secrets.token_hex(3)
-    folder = root / "prøject 'x' %"
-    (folder / "models").mkdir(parents=True)
-    (folder / "dbt_project.yml").write_text("name: shop\nversion: '1.0.0'\nprofile: shop\n", encoding="utf-8")
-    configs: dict[str, Mapping[str, Any]] = {}
-    for name, (text, config) in models.items():
-        config = {"materialized": "table", "as_columnstore": False, **config}
-        members = ", ".join(f"{key}={value!r}" for key, value in config.items())
-        for other in models:
-            text = text.replace(f"ref('{other}')", f"ref('{other}_{suffix}')")
-        full = f"{name}_{suffix}"
-        (folder / "models" / f"{full}.sql").write_text("{{ config(" + members + ") }}\n" + text, encoding="utf-8")
-        configs[full] = config
-    return Project(gate=live, project=folder, work_root=root / "attempts", models=configs)
 
 
 def test_a_build_succeeds_and_leaves_its_models(live: LiveGate, transfer: LiveTransfer, tmp_path: Path) -> None:
@@ -176,10 +131,3 @@ def test_a_worker_killed_in_the_middle_of_a_build(live: LiveGate, transfer: Live
     assert transfer.gone(dead)
     assert {first, last} <= transfer.tables()
     assert not [name for name in transfer.tables() if name.startswith(last) and name != last], "helpers were left"
-
-
-def until(true: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.2)

@@ -42,8 +42,8 @@ def user() -> OsUser:
 @pytest.fixture(scope="module")
 def interpreter(user: OsUser) -> Iterator[str]:
     """One that the other user can start; without the right to become it, the question does not arise."""
-    with open_folder() as folder:
-        yield interpreter_for(user, folder) if CAN_SWITCH else sys.executable
+    with open_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        yield interpreter_for(user, folder, patch) if CAN_SWITCH else sys.executable
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_this_processes_own_user_is_no_other(monkeypatch: pytest.MonkeyPatch, us
 
 
 def usable(user: OsUser, folder: Path, *files: Path) -> None:
-    os_user.require_usable(user, folder, files)
+    os_user.require_usable(user, folder, files, dict(os.environ))
 
 
 def test_a_process_without_the_right_says_which_is_missing(user: OsUser, interpreter: str, folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_process_without_the_right_says_which_is_missing(user: OsUser, interpr
     if CAN_SWITCH:
         ask = (
             "import sys; from pathlib import Path; from airflow_provider_dpone.routes import os_user\n"
-            "os_user.require_usable(os_user.resolve('nobody'), Path('/'), [])"
+            "os_user.require_usable(os_user.resolve('nobody'), Path('/'), [], {})"
         )
         # The package as it is here, by its path: the other user starts an interpreter of its own.
         here = str(Path(os_user.__file__).parents[2])

@@ -1,0 +1,164 @@
+"""What SUCCEEDED of a dbt build rests on, against real builds: each part that is missing is named, and nothing is believed."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from airflow_provider_dpone.contracts.errors import AttemptFailed, ConfigurationError
+from airflow_provider_dpone.routes.dbt import DbtRoute
+from tests.support.dbt_project import project, until
+from tests.support.live_gate import LiveGate
+from tests.support.live_routes import LiveTransfer, start_worker
+from tests.support.other_user import CAN_SWITCH, interpreter_for, open_folder, run_as, unused_user
+
+GOOD = "select cast(1 as int) as id"
+
+
+def test_a_killed_merge_that_changed_rows_in_place_is_a_named_partial_effect(
+    live: LiveGate, transfer: LiveTransfer, tmp_path: Path
+) -> None:
+    """The same table, the same number of rows, no definition changed: only the content tells."""
+    source, released = (f"{name}_{secrets.token_hex(3)}" for name in ("source", "released"))
+    transfer.in_target(f"CREATE TABLE [raw].[{source}] ([id] int NOT NULL, [v] nvarchar(9) NULL);")
+    transfer.in_target(f"INSERT INTO [raw].[{source}] VALUES (1, N'a'), (2, NULL);")
+    transfer.in_target(f"CREATE TABLE [raw].[{released}] ([a] int NOT NULL);")
+    transfer.in_target(f"INSERT INTO [raw].[{released}] VALUES (1);")
+    merge = {"materialized": "incremental", "incremental_strategy": "merge", "unique_key": "id"}
+    wait = f"IF NOT EXISTS (SELECT 1 FROM raw.{released}) WAITFOR DELAY '00:03:00'"
+    second = ("select id from {{ ref('first') }}", {"pre_hook": wait})
+    mine = project(live, tmp_path, {"first": (f"select id, v from raw.{source}", merge), "second": second})
+    first, _ = mine.models
+    assert live.attempt(live.run_id(), route=mine.route()).run().operation.state == "SUCCEEDED"
+    transfer.in_target(f"UPDATE [raw].[{source}] SET [v] = N'' WHERE [id] = 2;")
+    transfer.in_target(f"DELETE FROM [raw].[{released}];")
+    run_id = live.run_id()
+    worker = start_worker(live, run_id, "", mine.document())
+    try:
+        # The merge is committed, and what it used is gone: dbt is at the second model.
+        until(lambda: transfer.rows(first) == [(1, "a"), (2, "")], 120)
+        until(lambda: f"{first}__dbt_tmp" not in transfer.tables(), 60)
+        (dbt,) = psutil.Process(worker.pid).children()
+    finally:
+        worker.kill()
+        worker.wait()
+    until(lambda: not dbt.is_running(), 10)
+    transfer.in_target(f"INSERT INTO [raw].[{released}] VALUES (1);")
+    assert live.attempt(run_id, 2, route=mine.route()).run().operation.state == "SUCCEEDED"
+    dead, _ = mine.operations(run_id)
+    assert dead.state == "FAILED"
+    evidence = mine.evidence(dead)
+    assert evidence["changes"] == {f"raw.{first}": "content_changed"}
+    assert evidence["differs"] == {"marker": "never written"}
+    assert evidence["relations"][f"raw.{first}"]["rows"] == 2
+    assert transfer.gone(dead)
+
+
+def test_a_write_after_the_marker_is_seen(
+    live: LiveGate, transfer: LiveTransfer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of the build that wakes up between the marker and the closure."""
+    mine = project(live, tmp_path, {"first": (GOOD, {})})
+    (first,) = mine.models
+    mark = DbtRoute._mark
+
+    def marked_and_then(*args: Any) -> None:
+        mark(*args)
+        transfer.in_target(f"UPDATE [raw].[{first}] SET [id] = 2;")
+
+    monkeypatch.setattr(DbtRoute, "_mark", marked_and_then)
+    run_id = live.run_id()
+    with pytest.raises(AttemptFailed):
+        live.attempt(run_id, route=mine.route()).run()
+    (operation,) = mine.operations(run_id)
+    assert operation.state == "FAILED"
+    assert mine.evidence(operation)["differs"] == {"changed_since_marker": {f"raw.{first}": "content_changed"}}
+
+
+def test_a_marker_that_a_model_writes_is_not_believed(live: LiveGate, transfer: LiveTransfer, tmp_path: Path) -> None:
+    """dbt holds the attempt's login, may call the procedure, and can find the operation's key."""
+    key = "{{ env_var('HOME').split('/')[-2] }}"
+    forge = f"EXEC dpone_fence.mark 'sha256:{key}', 1, 'sha256:{'0' * 64}'"
+    mine = project(live, tmp_path, {"first": (GOOD, {"post_hook": forge})})
+    run_id = live.run_id()
+    with pytest.raises(AttemptFailed):
+        live.attempt(run_id, route=mine.route()).run()
+    (operation,) = mine.operations(run_id)
+    evidence = mine.evidence(operation)
+    assert operation.state == "FAILED"
+    assert evidence["marker_evidence_sha256"] == "sha256:" + "0" * 64
+    assert evidence["differs"] == {"marker": "not of the record in the ledger"}
+
+
+def test_a_helper_left_and_a_target_gone_are_no_success(live: LiveGate, transfer: LiveTransfer, tmp_path: Path) -> None:
+    """dbt reports success for both models, and the marker is written; what is there says otherwise."""
+    suffix = secrets.token_hex(3)
+    hooks = [f"CREATE TABLE raw.last_{suffix}__dbt_tmp (a int)", f"DROP TABLE raw.first_{suffix}"]
+    last = ("select id from {{ ref('first') }}", {"post_hook": hooks})
+    mine = project(live, tmp_path, {"first": (GOOD, {}), "last": last}, suffix=suffix)
+    first, last_name = mine.models
+    run_id = live.run_id()
+    with pytest.raises(AttemptFailed):
+        live.attempt(run_id, route=mine.route()).run()
+    (operation,) = mine.operations(run_id)
+    evidence = mine.evidence(operation)
+    assert operation.state == "FAILED"
+    assert evidence["differs"] == {
+        "targets_missing": [f"raw.{first}"],
+        "helpers_left": [f"raw.{last_name}__dbt_tmp"],
+    }
+    assert evidence["changes"][f"raw.{last_name}"] == "created"
+    transfer.in_target(f"DROP TABLE [raw].[{last_name}__dbt_tmp];")
+
+
+def test_a_build_of_another_os_user_is_killed_with_its_worker(
+    live: LiveGate, transfer: LiveTransfer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its retry, as that user too, settles it. Nothing of the worker is readable for that user meanwhile."""
+    user = unused_user()
+    with open_folder() as folder:
+        monkeypatch.setattr(
+            "sys.executable", interpreter_for(user, folder, monkeypatch) if CAN_SWITCH else "/usr/bin/env"
+        )
+        released = f"released_{secrets.token_hex(3)}"
+        transfer.in_target(f"CREATE TABLE [raw].[{released}] ([a] int NOT NULL);")
+        wait = f"IF NOT EXISTS (SELECT 1 FROM raw.{released}) WAITFOR DELAY '00:03:00'"
+        models: Any = {"first": (GOOD, {}), "second": ("select id from {{ ref('first') }}", {"pre_hook": wait})}
+        mine = project(live, folder, models, run_as=user.named)
+        if not CAN_SWITCH:
+            with pytest.raises(ConfigurationError, match="dbt_user_switch"):
+                mine.route().require_ready()
+            return
+        mine.route().require_ready()
+        passwords = folder / "state"
+        passwords.mkdir(mode=0o700)
+        (passwords / "secrets.json").write_text("{}")
+        run_id, (first, last) = live.run_id(), mine.models
+        worker = start_worker(live, run_id, "", mine.document())
+        try:
+            until(lambda: first in transfer.tables(), 120)
+            (dbt,) = psutil.Process(worker.pid).children()
+            assert set(dbt.uids()) | set(dbt.gids()) == {user.uid}
+            assert "\nGroups:\t \n" in Path(f"/proc/{dbt.pid}/status").read_text()
+            (attempt,) = mine.work_root.iterdir()
+            closed = [passwords / "secrets.json", attempt, f"/proc/{worker.pid}/environ", f"/proc/{worker.pid}/fd"]
+            for path in closed:
+                looked = run_as(user, "ls" if Path(path).is_dir() else "cat", str(path))
+                assert looked.returncode != 0 and "Permission denied" in looked.stderr, path
+        finally:
+            worker.kill()
+            worker.wait()
+        until(lambda: not dbt.is_running(), 10)
+        transfer.in_target(f"INSERT INTO [raw].[{released}] VALUES (1);")
+        retry = live.attempt(run_id, 2, route=mine.route()).run().operation
+        dead, _ = mine.operations(run_id)
+        assert (dead.state, retry.state) == ("FAILED", "SUCCEEDED")
+        assert mine.evidence(dead)["changes"][f"raw.{first}"] == "created"
+        assert {first, last} <= transfer.tables()
+        kept = mine.work_root / retry.attempt_sha256.removeprefix("sha256:")
+        assert (kept / "artifacts" / "target" / "run_results.json").stat().st_uid == 0
+        assert not (kept / "dbt").exists()
