@@ -221,17 +221,22 @@ def autocommit(dsn: MsSqlDsn) -> Iterator[Any]:
         connection.close()
 
 
-def provision(dba: MsSqlDsn) -> LiveGate:
-    """What a DBA does once, on a server of its own, with names that no other provisioning has."""
+def provision(dba: MsSqlDsn, *, one_account: bool = False) -> LiveGate:
+    """What a DBA does once, on a server of its own, with names that no other provisioning has.
+
+    With ``one_account`` the controller's login also issues and closes.
+    """
     suffix = secrets.token_hex(4)
     control, target = f"control_{suffix}", f"target_{suffix}"
     settings = LedgerSettings(service_id=SERVICE)
     accounts = {role: (f"{role}_{suffix}", Secret.generate()) for role in ACCOUNTS}
+    if one_account:
+        accounts["issuer"] = accounts["closer"] = accounts["controller"]
     logins = {role: name for role, (name, _) in accounts.items()}
     with autocommit(dba) as connection:
         for database in (control, target):
             drain(connection, f"CREATE DATABASE {quote_mssql(database)} COLLATE SQL_Latin1_General_CP1_CI_AS;")
-        for name, secret in accounts.values():
+        for name, secret in dict(accounts.values()).items():
             login = quote_mssql(name)
             drain(connection, f"CREATE LOGIN {login} WITH PASSWORD = {hashed_password(secret)} HASHED;")
     at_control, at_target = replace(dba, database=control), replace(dba, database=target)

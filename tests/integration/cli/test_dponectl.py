@@ -103,6 +103,19 @@ def test_closing_needs_no_release_and_the_outcome_does(dponectl: Dponectl, live:
     assert f"{key}  FAILED" in dponectl("attempts", "close", key, "--try-is-over", "it is")[1]
 
 
+def test_without_an_issuer_nothing_is_admitted_and_everything_is_settled(
+    dponectl: Dponectl, live: LiveGate, active: str
+) -> None:
+    key = admitted(dponectl, live.run_id()).attempt_sha256
+    text = dponectl.config.read_text(encoding="utf-8")
+    issuer, closer = text.index("[mssql.roles.issuer]"), text.index("[mssql.roles.closer]")
+    dponectl.config.write_text(text[:issuer] + text[closer:], encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="issuer_role"):
+        admitted(dponectl, live.run_id())
+    assert [operation.attempt_sha256 for operation in live.attempts.unresolved()] == [key]
+    assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
+
+
 def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, active: str) -> None:
     run_id = "manual__2026-01-01T00:00:00+00:00/" + "r" * 200
     operation = admitted(dponectl, run_id)
@@ -136,7 +149,7 @@ def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, acti
 def test_installing_and_enrolling_twice_or_wrongly(dponectl: Dponectl, live: LiveGate) -> None:
     assert dponectl("ledger", "audit")[0] == 0
     assert "CREATE TABLE" in dponectl("ledger", "render")[1]
-    dponectl.refused("ledger", "install")
+    assert "ledger_present" in dponectl.refused("ledger", "install", "--authority", "nonproduction")
     role = ("--writer-role", "dpone_writer", "--schema", "raw")
     for wrong in ("nowhere", "", "x" * 200, "master", live.controller.database, "a]'\";%--"):
         dponectl.refused("ledger", "enroll-mssql", "--", wrong, *role) if not wrong else dponectl.refused(

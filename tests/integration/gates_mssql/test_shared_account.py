@@ -1,0 +1,40 @@
+"""A small installation whose one account admits, issues and closes: said in the grants, and the protocol is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from tests.support import live_gate
+from tests.support.live_gate import LiveGate
+
+
+@pytest.fixture(scope="module")
+def shared(tsql_server: Any) -> Iterator[LiveGate]:
+    dba = MsSqlDsn(
+        host=tsql_server.host,
+        port=tsql_server.port,
+        database="master",
+        user=tsql_server.sa,
+        password=Secret(tsql_server.sa_password),
+        trust_server_certificate=True,
+    )
+    live = live_gate.provision(dba, one_account=True)
+    yield live
+    live_gate.deprovision(live)
+
+
+def test_one_account_runs_a_whole_life(shared: LiveGate) -> None:
+    assert len({shared.controller.user, shared.issuer.user, shared.closer.user}) == 1
+    operation = shared.attempt(shared.run_id()).run().operation
+    assert operation.state == "SUCCEEDED"
+    assert shared.logins(operation.principals[0].name) == [(operation.principals[0].sid, True)]
+
+
+def test_one_account_settles_what_was_never_issued(shared: LiveGate) -> None:
+    operation = shared.attempt(shared.run_id()).admit()
+    assert shared.settlement(operation).settle().state == "FAILED"
