@@ -18,6 +18,7 @@ from dpone_embedded import Stack, StackError
 from airflow_provider_dpone.contracts.errors import GuardError
 from dpone_demo import provisioning
 from dpone_demo.campaign import Campaign
+from dpone_demo.dbt_user import dbt_settings
 from dpone_demo.gate_profile import GateProfile
 from dpone_demo.installation import ExternalInstallation
 
@@ -45,11 +46,7 @@ def _external(arguments: argparse.Namespace) -> int:
 def _embedded(arguments: argparse.Namespace) -> int:
     state = Stack(arguments.state_dir).state
     release_root = state.path / "dpone"
-    stack = Stack(
-        state.path,
-        airflow_port=arguments.port,
-        airflow_settings={"dpone": {"release_root": str(release_root)}},
-    )
+    stack = Stack(state.path)
     clock = Phases()
     # A stack that an earlier run left up is used as it is, and left up.
     ours = stack.status()["phase"] != "ready"
@@ -63,6 +60,10 @@ def _embedded(arguments: argparse.Namespace) -> int:
                 "  An earlier run ended while it set up its databases; starting from an empty state folder.", flush=True
             )
             stack.erase()
+        if ours:
+            state.create()
+            settings = {"release_root": str(release_root), **dbt_settings(state.path / "attempts")}
+            stack = Stack(state.path, airflow_port=arguments.port, airflow_settings={"dpone": settings})
         gate_profile = background.enter_context(GateProfile(state))
         if ours:
             with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
