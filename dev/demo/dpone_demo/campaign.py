@@ -71,6 +71,18 @@ class Campaign:
             flush=True,
         )
 
+    def _settle_leftovers(self, services: GuardServices) -> None:
+        """What an earlier run that was killed while its DAGs ran left behind. Says so when there was something."""
+        dags = (*CONSTITUENTS, PARENT)
+        runs = leftovers.end_dag_runs(self._api(), dags)
+        settled = leftovers.settle_attempts(services, self._root, dags)
+        if runs or settled:
+            states = ", ".join(f"{each.attempt.workload_id} {each.state}" for each in settled) or "none"
+            print(
+                f"  left by a run that was killed: {len(runs)} DAG runs, now failed; attempts settled: {states}",
+                flush=True,
+            )
+
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
         store = ActivationStore(services.control, services.ledger)
