@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyodbc
 import pytest
+from tsqldev.pytest_plugin import TsqlServer, cancelling
 
 from .session_client import Client, Connect
 
@@ -78,6 +80,12 @@ HOLDERS = {
     "holdlock on the table": Holder("SELECT COUNT(*) FROM t WITH (HOLDLOCK)", "S", ALL, ranges=frozenset({5, 8})),
     "holdlock on a scan": Holder("SELECT id FROM t WITH (HOLDLOCK) WHERE v >= 0", "S", ALL, ranges=frozenset({5, 8})),
     "tablockx": Holder("SELECT COUNT(*) FROM t WITH (TABLOCKX)", "X", ALL, ranges=frozenset({5, 8}), table=True),
+    "tablockx for one row": Holder("SELECT v FROM t WITH (TABLOCKX) WHERE id = 1", "X", table=True),
+    "tablock, holdlock": Holder(
+        "SELECT v FROM t WITH (TABLOCK, HOLDLOCK) WHERE id = 1", "S", ALL, ranges=frozenset({5, 8})
+    ),
+    "insert with tablockx": Holder("INSERT t WITH (TABLOCKX) VALUES (5, 5)", "X", table=True),
+    "update with tablock": Holder("UPDATE t WITH (TABLOCK) SET v = 5 WHERE id = 1", "X", table=True),
 }
 
 ASKERS = {
@@ -256,6 +264,21 @@ def test_readers_of_row_versions_do_not_wait(a: Client, b: Client, connect: Conn
     assert reader.error("SELECT v FROM t WITH (READCOMMITTEDLOCK) WHERE id = 1") == 1222
     assert reader.error("SELECT v FROM t WITH (HOLDLOCK) WHERE id = 1") == 1222
     assert reader.error("UPDATE t SET v = 200 WHERE id = 1") == 1222
+
+
+def test_an_attention_ends_a_wait(tsql_server: TsqlServer, tsql_database: str, a: Client) -> None:
+    a.run("BEGIN TRAN; UPDATE t SET v = 100 WHERE id = 1")
+    waiting = tsql_server.connect("pyodbc", database=tsql_database)
+    cursor = waiting.cursor()
+    cursor.execute("BEGIN TRAN; UPDATE t SET v = 200 WHERE id = 2")
+    for asker in ("SELECT v FROM t WHERE id = 1", "SELECT COUNT(*) FROM t", "UPDATE t SET v = 0 WHERE id = 1"):
+        with pytest.raises(pyodbc.Error), cancelling(cursor):
+            cursor.execute(asker)
+    assert cursor.execute("SELECT @@TRANCOUNT").fetchval() == 1
+    cursor.execute("COMMIT")
+    waiting.close()
+    a.run("COMMIT")
+    assert a.value("SELECT v FROM t WHERE id = 2") == 200
 
 
 def test_a_circle_of_waits_has_one_victim(a: Client, b: Client, connect: Connect) -> None:

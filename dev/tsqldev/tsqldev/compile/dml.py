@@ -8,7 +8,7 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.capture import Capture
 from tsqldev.compile.convert import IMPLICIT, Destination, Value, convert
 from tsqldev.compile.expressions import Expressions
-from tsqldev.compile.locking import computed, narrow, one_row
+from tsqldev.compile.locking import WHOLE, computed, narrow, one_row, read_lock
 from tsqldev.compile.queries import Queries
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
@@ -93,6 +93,9 @@ class Changes:
             raise unsupported("INSERT TOP")
         info = self.table(node.target)
         unit.use("INSERT", info)
+        lock = read_lock(info, node.target.hints, unit.context.isolation, change=True)
+        if node.target.hints & WHOLE and is_base(info) and lock is not None:
+            unit.shared.reads.append(lock)
         if "TABLOCKX" in node.target.hints:
             unit.shared.before.append(f"LOCK TABLE {info.relation} IN EXCLUSIVE MODE")
         identity_on = unit.context.identity_insert == info.object_id and info.object_id != 0

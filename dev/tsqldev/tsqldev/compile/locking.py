@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 UNLOCKED = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK"})
 KEEPS = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
+WHOLE = frozenset({"TABLOCK", "TABLOCKX"})
 _RANGES = frozenset({"HOLDLOCK", "SERIALIZABLE"})
 _CHANGING = frozenset(
     {"NEWID", "NEWSEQUENTIALID", "RAND", "CRYPT_GEN_RANDOM", "GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME"}
@@ -50,11 +51,12 @@ def lock_strength(hints: frozenset[str], isolation: str) -> str:
 
 def read_lock(info: TableInfo, hints: frozenset[str], isolation: str, *, change: bool = False) -> ReadLock | None:
     """The lock on a whole table that is read, or looked through for rows to `change`; None where nothing is waited for."""
+    table = bool(hints & WHOLE)
     dirty = bool(hints & {"NOLOCK", "READUNCOMMITTED"}) or (
         isolation == "READ UNCOMMITTED" and not hints & (UNLOCKED | KEEPS | {"UPDLOCK", "XLOCK", "TABLOCKX"})
     )
     absent = bool(hints & _RANGES) or (isolation == "SERIALIZABLE" and not hints & (UNLOCKED | {"REPEATABLEREAD"}))
-    if hints & {"XLOCK", "TABLOCKX"}:
+    if hints & {"XLOCK", "TABLOCKX"} or (change and table):
         mode, keep = "X", True
     elif "UPDLOCK" in hints:
         mode, keep = "U", True

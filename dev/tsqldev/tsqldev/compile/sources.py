@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tsqldev.compile import tree as t
 from tsqldev.compile.convert import Value, convert, quote
 from tsqldev.compile.expressions import Expressions
-from tsqldev.compile.locking import Reading, lock_strength, read_lock
+from tsqldev.compile.locking import WHOLE, Reading, lock_strength, read_lock
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.typenames import type_from_name
@@ -143,7 +143,8 @@ class Sources:
         if lock is None:
             return None
         reading = Reading(info, bound, len(self.unit.shared.reads), self.locks)
-        self.readings.append(reading)
+        if not hints & WHOLE:
+            self.readings.append(reading)
         self.unit.shared.reads.append(lock)
         return reading
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _WRITING = frozenset({"IX", "SIX", "UIX", "X"})
 _UNKEYED = -1
-_PLAIN = re.compile(r"\$(\d+)::(?:int[248]|uuid|bytea|numeric)")
+# Keys that are a parameter as it stands, or (in a binary collation) without the blanks at its end.
+_PLAIN = re.compile(r"\$(\d+)::(?:int[248]|uuid|bytea|numeric)|sys\.bin2\(\$(\d+)::text\)")
 # How long a range waits at least for statements that were running when it was taken.
 _RUNNING_MS = 1000
 
@@ -60,7 +61,7 @@ class KeyLocks:
     # -- reading
 
     def read(self, compiled: Compiled, types: Sequence[SqlType], data: Sequence[object]) -> list[Key]:
-        """Take or wait for what the statement reads. Answers the update locks to `forget` where no row was found."""
+        """Take or wait for what the statement reads, within it. Answers the update locks to `forget` without a row."""
         held: list[Key] = []
         for lock in compiled.reads:
             if not lock.keep and not self._wanted(lock):
@@ -108,14 +109,12 @@ class KeyLocks:
         self, compiled: Compiled, lock: ReadLock, types: Sequence[SqlType], data: Sequence[object]
     ) -> tuple[object, ...]:
         """What the key expressions of a lock are for these parameters."""
-        plain = [_PLAIN.fullmatch(text) for text in lock.key]
-        values = [data[int(match[1]) - 1] if match else None for match in plain]
-        if all(match and not isinstance(value, (str, float)) for match, value in zip(plain, values, strict=True)):
+        values = [_plain(text, data) for text in lock.key]
+        if None not in values:
             return tuple(values)
-        with self._session.transactions.statement(compound=False):
-            rows, _ = self._session.backend.run(
-                f"SELECT {', '.join(lock.key)}", types, data, (self._session.catalog.version, "keys")
-            )
+        rows, _ = self._session.backend.run(
+            f"SELECT {', '.join(lock.key)}", types, data, (self._session.catalog.version, "keys")
+        )
         return tuple(rows[0])
 
     def _let_finish(self, table: int, timeout: int) -> None:
@@ -208,6 +207,17 @@ class KeyLocks:
         result = self._request(key, mode, timeout, keep=keep)
         if result < 0:
             raise _refusal(result)
+
+
+def _plain(text: str, data: Sequence[object]) -> object:
+    """The value of a key expression where no conversion is needed; None where PostgreSQL has to be asked."""
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    value = data[int(match[1] or match[2]) - 1]
+    if match[1] is None:
+        return value.rstrip(" ") if isinstance(value, str) else None
+    return None if isinstance(value, str | float) else value
 
 
 def _part(lock: ReadLock, values: tuple[object, ...], length: int) -> Key:

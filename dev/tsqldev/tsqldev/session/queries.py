@@ -111,8 +111,8 @@ def run(
 
 def _read(interp: Interpreter, compiled: Compiled) -> None:
     session = interp.session
-    held = session.keys.read(compiled, *arguments(interp, compiled)) if compiled.reads else []
     with session.transactions.statement(compound=bool(compiled.before), fatal=interp.errors_are_fatal):
+        held = session.keys.read(compiled, *arguments(interp, compiled)) if compiled.reads else []
         count = affect(interp, compiled)
     if held and not count:
         session.keys.forget(held)
@@ -291,9 +291,9 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
-    if compiled.reads:
-        session.keys.read(compiled, types, data)
     with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
+        if compiled.reads:
+            session.keys.read(compiled, types, data)
         rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
     if len(rows) > 1:
         raise SqlError(
