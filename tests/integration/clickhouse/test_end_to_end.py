@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dpone.contracts.errors import AttemptFailed, ValueRefused
 from tests.integration.clickhouse.stage import ROWS, Stage, where
+from tests.integration.clickhouse.test_source import a_reader
 
 ROOT = Path(__file__).resolve().parents[3]
 WORKER = """
@@ -76,6 +78,18 @@ def test_a_value_that_would_change_ends_as_failed_with_the_target_untouched(stag
     assert "null_into_not_nullable" in f"{caught.value} {caught.value.__cause__}"
     [operation] = stage.ledger.attempts.find("dag", "manual__null", "publish.work", -1)
     assert operation.state == "FAILED" and stage.target_rows() == []
+
+
+def test_a_reader_without_select_ends_as_failed_with_the_target_untouched(stage: Stage) -> None:
+    reader = a_reader(stage.server, stage.source, "GRANT VIEW DEFINITION ON dbo.flights TO {user}")
+    with pytest.raises(AttemptFailed) as failed:
+        replace(stage, source=reader).attempt(where("manual__poor")).run()
+    assert "role_right_missing" in str(failed.value.__cause__)
+    [operation] = stage.ledger.attempts.find("dag", "manual__poor", "publish.work", -1)
+    assert operation.state == "FAILED" and stage.target_rows() == []
+    stage.execute(f"GRANT SELECT ON dbo.flights TO [{reader.user}]")
+    assert replace(stage, source=reader).attempt(where("manual__poor", 2)).run().operation.state == "SUCCEEDED"
+    assert stage.target_rows() == stage.source_rows()
 
 
 def _slow_worker(stage: Stage, tmp_path: Path, run_id: str) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import re
+import secrets
 import threading
 import time
 from base64 import b64encode
@@ -298,3 +299,27 @@ def test_accounts_without_their_rights_are_refused_before_anything_is_admitted(w
     with pytest.raises(ConfigurationError, match="clickhouse_observer_rights"):
         ClickHouseGate(service_id=world.service_id, access=world.access, observer=blind).require_ready()
     assert world.sql("SELECT count() FROM system.users WHERE startsWith(name, 'dpone_c_')") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        "it's \"quoted\" `so` and \\ \\n \\'",
+        "100 % %s %(a)s {a} ?",
+        ":co:lon: @/#&=+;",
+        " ä é 漢字 \U0001f6eb ",
+        "tab\tand\nline",
+    ],
+)
+def test_every_character_of_a_password_arrives(world: World, password: str) -> None:
+    name = f"odd_{secrets.token_hex(4)}"
+    digest = hashlib.sha256(password.encode()).hexdigest()
+    world.do(f"CREATE USER {name} IDENTIFIED WITH sha256_hash BY '{digest}' HOST LOCAL")
+    try:
+        with closing(connect(world.access.for_user(name, Secret(password)))) as client:
+            assert client.query("SELECT 1").result_rows == [(1,)]
+        with pytest.raises(ControlUnavailable) as refused:
+            connect(world.access.for_user(name, Secret(password + "x")))
+        assert password not in str(refused.value)
+    finally:
+        world.do(f"DROP USER {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from contextlib import closing
 from decimal import Decimal
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.routes import mssql_source
 from airflow_provider_dpone.routes.mssql_source import SnapshotRead, SourceInterrupted
 from airflow_provider_dpone.routes.types import WIDE_DAYS, carry
@@ -59,6 +62,16 @@ def execute(server: Any, source: MsSqlDsn, *statements: str) -> None:
             connection.execute(statement)
 
 
+def a_reader(server: Any, source: MsSqlDsn, *rights: str) -> MsSqlDsn:
+    """Another login of the source database, with these rights and no other."""
+    name, secret = f"reader_{secrets.token_hex(4)}", Secret.generate()
+    with closing(server.connect()) as connection:
+        connection.execute(f"CREATE LOGIN [{name}] WITH PASSWORD = {hashed_password(secret)} HASHED")
+    grants = [right.format(user=f"[{name}]") for right in rights]
+    execute(server, source, f"CREATE USER [{name}] FOR LOGIN [{name}]", *grants)
+    return source.for_login(name, secret)
+
+
 def test_every_type_is_read_exactly_and_nulls_stay_nulls(tsql_server: Any, source: MsSqlDsn) -> None:
     declared = ", ".join(f"[c {number}] {case[0]} NULL" for number, case in enumerate(CASES))
     values = ", ".join(case[2] for case in CASES)
@@ -104,6 +117,28 @@ def test_a_database_without_snapshot_isolation_is_refused_by_name(tsql_server: A
 def test_a_table_that_is_not_there_is_refused_by_name(source: MsSqlDsn) -> None:
     with SnapshotRead(source, "dbo", "missing") as read, pytest.raises(ConfigurationError, match="source_table"):
         read.columns()
+
+
+@pytest.mark.parametrize(
+    ("rights", "reason"),
+    [
+        ((), "source_table"),
+        (("GRANT VIEW DEFINITION ON dbo.t TO {user}",), "role_right_missing"),
+        (
+            ("GRANT SELECT ON SCHEMA::dbo TO {user}", "DENY SELECT ON dbo.t TO {user}"),
+            "source_table|role_right_missing",
+        ),
+    ],
+    ids=["no right at all", "sees it only", "denied"],
+)
+def test_a_reader_without_select_is_refused_by_name(
+    tsql_server: Any, source: MsSqlDsn, rights: tuple[str, ...], reason: str
+) -> None:
+    execute(tsql_server, source, "CREATE TABLE dbo.t (a int NOT NULL, b int NULL)", "INSERT INTO dbo.t VALUES (1, 2)")
+    poor = a_reader(tsql_server, source, *rights)
+    with SnapshotRead(poor, "dbo", "t") as read, pytest.raises(ConfigurationError, match=reason) as refused:
+        read.measure(read.columns())
+    assert poor.user in str(refused.value) or "source_reader" in str(refused.value)
 
 
 def test_rows_come_in_bounded_batches_and_a_read_can_be_interrupted(
