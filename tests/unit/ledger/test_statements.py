@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from airflow_provider_dpone.contracts.gate_profile import AUTHORITY_CLASSES, AuthorityClass
 from airflow_provider_dpone.drivers import load_sql
 from airflow_provider_dpone.ledger import LedgerSettings
 from airflow_provider_dpone.ledger.grants import StandingLogins, script
@@ -17,12 +18,12 @@ from tests.support.tsql_parser import parse_error
 SETTINGS = LedgerSettings(service_id=SERVICE)
 SQL = LedgerSql(SETTINGS)
 
-#: Without the grants, which get the login they are for when they are rendered.
+#: Without the grants, which get the login they are for when they are rendered, and the row with the class of authority.
 NAMES = sorted(
     name
     for file in (load_sql("airflow_provider_dpone.ledger", f"sql/{path}.sql") for path in FILES)
     for name in file.names
-    if "user" not in file.slots(name)
+    if file.slots(name).isdisjoint({"user", "authority_class"})
 )
 
 
@@ -64,8 +65,12 @@ def test_batches_that_set_session_options_have_no_parameters(batch: str) -> None
     assert "?" not in SQL.text(batch)
 
 
-def test_the_rendered_installation_is_valid_in_every_batch() -> None:
-    batches = re.split(r"(?m)^GO\n", render(SETTINGS))
+@pytest.mark.parametrize("authority", AUTHORITY_CLASSES)
+def test_the_rendered_installation_is_valid_in_every_batch(authority: AuthorityClass) -> None:
+    text = render(SETTINGS, authority=authority)
+    batches = re.split(r"(?m)^GO\n", text)
+    assert "{{" not in text
+    assert [each for each in AUTHORITY_CLASSES if f"@@VERSION), '{each}'" in text] == [authority]
     assert len(batches) > 30
     for batch in batches:
         if batch.strip():
@@ -99,4 +104,5 @@ def test_nobody_gets_a_right_to_delete_or_to_define_and_only_the_closer_may_kill
 def test_a_shared_login_is_a_user_once_and_is_denied_nothing_that_its_other_role_needs() -> None:
     text = script(SETTINGS, StandingLogins(controller="one", issuer="one", closer="one"))
     assert text.count("CREATE USER") == 1
-    assert "DENY" not in text
+    # Nobody but the installer records a gate profile.
+    assert re.findall("DENY .*", text) == ["DENY INSERT ON OBJECT::[dpone_ext].[gate_receipts] TO [one];"]
