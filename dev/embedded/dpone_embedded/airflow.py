@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -109,7 +110,7 @@ class AirflowService:
         deadline = time.monotonic() + timeout
         waiting: set[str] = {"metadatabase", "scheduler", "dag_processor", "triggerer"}
         warmed = False
-        with httpx.Client(base_url=self.address.url, timeout=60, trust_env=False) as client:
+        with httpx.Client(base_url=self.address.url, timeout=30, trust_env=False) as client:
             while waiting or not warmed:
                 if stop.is_set():
                     raise Interrupted("Airflow was interrupted while it started")
@@ -120,12 +121,14 @@ class AirflowService:
                     )
                 self.check()
                 if accepts(self._port):
-                    if not warmed:
-                        # The first request to a cold execution API takes seconds, and a task's first call would pay.
-                        warmed = client.get("/execution/health").is_success
-                    response = client.get("/api/v2/monitor/health")
-                    if response.is_success:
-                        waiting = {name for name, info in response.json().items() if info["status"] != "healthy"}
+                    # No answer in time, on a machine that has other work, is no word yet: the deadline decides.
+                    with suppress(httpx.TransportError):
+                        if not warmed:
+                            # The first request to a cold execution API takes seconds, and a task's first call would pay.
+                            warmed = client.get("/execution/health").is_success
+                        response = client.get("/api/v2/monitor/health")
+                        if response.is_success:
+                            waiting = {name for name, info in response.json().items() if info["status"] != "healthy"}
                 time.sleep(0.2)
 
     def _write_passwords(self) -> None:
