@@ -213,6 +213,17 @@ def test_the_release_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert release_root(None) == Path("/srv/ré leases")
 
 
+def test_dbts_user_and_the_folder_for_artifacts_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_dpone.hooks.roles import dbt_user, work_root
+
+    for name in ("DBT_USER", "WORK_ROOT"):
+        monkeypatch.delenv(f"AIRFLOW__DPONE__{name}", raising=False)
+    assert (dbt_user(), work_root().name) == (None, "dpone")
+    monkeypatch.setenv("AIRFLOW__DPONE__DBT_USER", "60706:60706")
+    monkeypatch.setenv("AIRFLOW__DPONE__WORK_ROOT", "/srv/wörk")
+    assert (dbt_user(), work_root()) == ("60706:60706", Path("/srv/wörk"))
+
+
 def test_a_sweep_takes_airflows_word_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_dpone import attempts as attempts_package
     from airflow_provider_dpone import ledger
