@@ -59,8 +59,9 @@ class TableBuilder:
             )
         return replace(spec.type, collation=collation, nullable=nullable)
 
-    def add_column(self, spec: ColumnSpec, *, keyed: bool = False) -> str:
-        """Write the column's metadata; answer its PostgreSQL definition. `keyed`: part of the primary key."""
+    def add_column(self, spec: ColumnSpec, *, keyed: bool = False, place: int | None = None) -> str:
+        """Write the column's metadata; answer its PostgreSQL definition. `keyed`: part of the primary key; `place`: its
+        id, where columns are not added in their order."""
         st = self.statement
         if spec.masked is not None:
             raise unsupported("data masking")
@@ -70,13 +71,15 @@ class TableBuilder:
                 f"Column names in each table must be unique. Column name '{spec.name}' in table '{self.name}' is"
                 " specified more than once.",
             )
-        row = st.one("select coalesce(max(column_id), 0) + 1 from meta.columns where object_id = %s", self.object_id)
-        column_id = max(int(row[0]), len(self.columns) + 1)
+        last = st.value("select coalesce(max(column_id), 0) from meta.columns where object_id = %s", self.object_id)
+        column_id = place or max(int(last), len(self.columns)) + 1
         physical = physical_column(column_id)
         if spec.computed is not None:
             sql, kind = self.compiler.column_expression(spec.computed, self.columns, self.physical)
             kind = kind.with_nullable(kind.nullable and spec.nullable is not False)
-            suffix = f"generated always as ({sql}) {'stored' if spec.persisted or keyed else 'virtual'}"
+            # PostgreSQL computes no function of a user when a row is read.
+            stored = spec.persisted or keyed or "sys." in sql
+            suffix = f"generated always as ({sql}) {'stored' if stored else 'virtual'}"
         else:
             kind = self.typed(spec)
             suffix = ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tsqldev.catalog.definitions import default_text, read_type
 from tsqldev.catalog.statement import Found, Statement
-from tsqldev.catalog.tables import forget, may_create_in, may_drop
+from tsqldev.catalog.tables import forget, may_create_in, may_drop, require_no_other_kind
 from tsqldev.catalog.tokens import STRING, VARIABLE, WORD, Reader
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.types import CHARACTER, SqlType
@@ -245,6 +245,7 @@ def drop_module(st: Statement) -> None:
     for parts in names:
         found = st.find(parts, kind)
         if found is None:
+            require_no_other_kind(st, parts, noun.upper())
             if quietly:
                 continue
             raise SqlError(

@@ -76,7 +76,10 @@ def new_table(st: Statement, parts: tuple[str, ...], spec: TableSpec) -> TableBu
         if isinstance(constraint, KeySpec) and constraint.primary
         for column, _ in constraint.columns
     }
-    definitions = [build.add_column(column, keyed=column.name.casefold() in keyed) for column in spec.columns]
+    # A computed column may use what stands behind it.
+    placed = sorted(enumerate(spec.columns, 1), key=lambda item: item[1].computed is not None)
+    definitions = [build.add_column(c, keyed=c.name.casefold() in keyed, place=place) for place, c in placed]
+    build.columns.sort(key=lambda column: column.column_id)
     st.run(f"create table {build.relation} ({', '.join(definitions)})")
     for column in build.columns:
         if column.identity:
@@ -168,6 +171,7 @@ def drop_table(st: Statement) -> None:
         found = st.find(parts, "U")
         shown = ".".join(parts)
         if found is None:
+            require_no_other_kind(st, parts, "TABLE")
             if quietly:
                 continue
             raise SqlError(
@@ -194,6 +198,17 @@ def drop_table(st: Statement) -> None:
         st.run(f"drop table {found.relation} cascade")
         forget(st, found)
     st.changed()
+
+
+def require_no_other_kind(st: Statement, parts: tuple[str, ...], word: str) -> None:
+    """Raises 3705 where the name is of something that another DROP is for."""
+    other = st.find(parts, "V", "P", "TR", "U")
+    if other is not None:
+        noun = {"V": "view", "P": "procedure", "TR": "trigger", "U": "table"}[other.type]
+        shown = ".".join(parts)
+        raise SqlError(
+            3705, f"Cannot use DROP {word} with '{shown}' because '{shown}' is a {noun}. Use DROP {noun.upper()}."
+        )
 
 
 def may_drop(st: Statement, found: Found) -> bool:
@@ -295,7 +310,7 @@ def local_table(
         if column.type is None:
             assert column.computed is not None
             sql, kind = compiler.column_expression(column.computed, columns, names)
-            suffix = f"generated always as ({sql}) {'stored' if column.persisted else 'virtual'}"
+            suffix = f"generated always as ({sql}) {'stored' if column.persisted or 'sys.' in sql else 'virtual'}"
         else:
             own = column.collation if column.collation and column.collation.upper() != "DATABASE_DEFAULT" else collation
             kind = column.type

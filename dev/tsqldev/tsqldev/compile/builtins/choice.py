@@ -46,7 +46,8 @@ def _coalesce(c: Expressions, n: t.Call, a: list[Value]) -> Value:
             4127, "At least one of the arguments to COALESCE must be an expression that is not the NULL constant."
         )
     merged = c.merge_values(a, c.line(n))
-    nullable = all(v.type.nullable or v.type.name == "null" for v in a)
+    # COALESCE is a CASE: it may be NULL as far as its types say, where ISNULL may not.
+    nullable = any(v.type.nullable or v.type.name == "null" for v in a)
     return Value(
         f"coalesce({', '.join(v.sql for v in merged)})",
         merged[0].type.with_nullable(nullable),
