@@ -145,9 +145,9 @@ def test_a_build_of_another_os_user_is_killed_with_its_worker(
             assert set(dbt.uids()) | set(dbt.gids()) == {user.uid}
             assert "\nGroups:\t \n" in Path(f"/proc/{dbt.pid}/status").read_text()
             (attempt,) = mine.work_root.iterdir()
-            closed = [passwords / "secrets.json", attempt, f"/proc/{worker.pid}/environ", f"/proc/{worker.pid}/fd"]
-            for path in closed:
-                looked = run_as(user, "ls" if Path(path).is_dir() else "cat", str(path))
+            process = Path(f"/proc/{worker.pid}")
+            for path in (passwords / "secrets.json", attempt, process / "environ", process / "fd"):
+                looked = run_as(user, "ls" if path.is_dir() else "cat", str(path))
                 assert looked.returncode != 0 and "Permission denied" in looked.stderr, path
         finally:
             worker.kill()
