@@ -290,6 +290,9 @@ class PostgresProcess:
         def live() -> None:
             # The death signal comes when the *thread* that forked ends, so this one stays until the server is gone.
             try:
+                # The folder lets other users pass, for the account that PostgreSQL has when we are root.
+                self.log_file.touch(mode=0o600)
+                self.log_file.chmod(0o600)
                 with self.log_file.open("ab") as log:
                     self._process = subprocess.Popen(
                         command,

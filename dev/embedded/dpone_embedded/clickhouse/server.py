@@ -89,6 +89,8 @@ class ClickHouseServer:
     def start(self) -> Endpoint:
         """Start the server and return when it answers. It ends with this process unless ``outlive`` was asked for."""
         self._layout.state.mkdir(parents=True, exist_ok=True)
+        # The engine writes tables and query logs with the modes of its umask; nobody else looks into the folder.
+        self._layout.state.chmod(0o700)
         self._layout.readiness.unlink(missing_ok=True)
         arguments = {"port": self._port, "accounts": self._accounts, "outlive": self._outlive}
         with open(self._layout.state / "proxy.log", "ab") as out:
