@@ -10,7 +10,18 @@ import psycopg
 from tsqldev.compile import CompileContext
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Compiled, TableInfo
-from tsqldev.session import errormap, procedures, queries, scratch, statements, variables
+from tsqldev.session import (
+    bulkfile,
+    errormap,
+    insertexec,
+    metaprocs,
+    procedures,
+    queries,
+    scratch,
+    statements,
+    sysprocs,
+    variables,
+)
 from tsqldev.session.backend import BackendError
 from tsqldev.session.frames import (
     BATCH_ABORTING,
@@ -29,6 +40,7 @@ from tsqldev.session.frames import (
     ScopeAbort,
 )
 from tsqldev.session.split import Block, If, Node, Simple, Try, While
+from tsqldev.session.syntax import exec_source
 from tsqldev.types import SqlType
 
 if TYPE_CHECKING:
@@ -44,6 +56,10 @@ class Interpreter:
     def __init__(self, session: SqlSession) -> None:
         self.session: SqlSession = session
         self.frames: list[Frame] = []
+        # What statements and values find by name, without importing all who import them.
+        self.system_procedures = sysprocs.PROCEDURES
+        self.file_value = bulkfile.single
+        self.described_rows = metaprocs.describe_rows
 
     @property
     def frame(self) -> Frame:
@@ -167,6 +183,8 @@ class Interpreter:
         handler = statements.HANDLERS.get(first)
         if handler is not None:
             handler(self, node)
+        elif first == "INSERT" and (source := exec_source(node)):
+            insertexec.run(self, node, source)
         elif first in _QUERIES:
             queries.query(self, node)
         elif first in ("EXEC", ""):

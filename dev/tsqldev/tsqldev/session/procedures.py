@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import ModuleInfo, ObjectUse
-from tsqldev.session import queries, sysprocs, variables
+from tsqldev.session import queries, variables
 from tsqldev.session.frames import Frame, Return, Scope, ScopeAbort
 from tsqldev.session.lexer import BINARY, NUMBER, PUNCT, QUOTED, STRING, VARIABLE, WORD, Token, near, split_commas
 from tsqldev.session.split import Simple
@@ -63,7 +63,7 @@ def call(interp: Interpreter, parts: Sequence[str], arguments: list[Argument]) -
     session = interp.session
     session.sync()
     schema = parts[-2].lower() if len(parts) > 1 else ""
-    system = sysprocs.PROCEDURES.get(parts[-1].lower())
+    system = interp.system_procedures.get(parts[-1].lower())
     if system is not None and schema in ("", "sys", "dbo"):
         session.sink.enter_module()
         status = 0

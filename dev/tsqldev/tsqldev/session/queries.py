@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
-from tsqldev.session import errormap, procedures, scratch, triggers, uniqueness, values
+from tsqldev.session import errormap, scratch, triggers, uniqueness, values
 from tsqldev.session.backend import BackendError, Row
 from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
-from tsqldev.session.syntax import exec_source
 from tsqldev.session.transactions import cannot_be_committed
 from tsqldev.types import SqlType
 
@@ -28,14 +27,9 @@ ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=")
 def query(interp: Interpreter, node: Simple) -> None:
     """SELECT, INSERT, UPDATE, DELETE, MERGE."""
     second = node.tokens[1].word if len(node.tokens) > 1 else ""
-    if node.first == "INSERT":
-        index = exec_source(node)
-        if index:
-            _insert_exec(interp, node, index)
-            return
-        if second == "BULK":
-            interp.session.bulk.announce(interp, node)
-            return
+    if node.first == "INSERT" and second == "BULK":
+        interp.session.bulk.announce(interp, node)
+        return
     if node.first == "UPDATE" and second == "STATISTICS":
         interp.session.define(interp, node)
         return
@@ -90,7 +84,7 @@ def run(
         begin_if_implicit(interp)
     session.check(compiled.uses, interp.frame.owner_id)
     if compiled.kind not in _READS or compiled.into:
-        _check_writable(interp, compiled)
+        check_writable(interp, compiled)
     if compiled.into is not None:
         count = _select_into(interp, compiled)
         finish(interp, count, "SELECT")
@@ -172,7 +166,7 @@ def begin_if_implicit(interp: Interpreter) -> None:
         session.transactions.begin()
 
 
-def _check_writable(interp: Interpreter, compiled: Compiled) -> None:
+def check_writable(interp: Interpreter, compiled: Compiled) -> None:
     if not interp.session.transactions.doomed:
         return
     target = compiled.target
@@ -322,7 +316,7 @@ def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType
     return rows[0][0]
 
 
-# -- SELECT INTO and INSERT EXEC
+# -- SELECT INTO
 
 
 def _select_into(interp: Interpreter, compiled: Compiled) -> int:
@@ -355,38 +349,3 @@ def split_name(text: str) -> list[str]:
         else:
             parts[-1] = token.name
     return parts
-
-
-def _insert_exec(interp: Interpreter, node: Simple, index: int) -> None:
-    session = interp.session
-    if session.capturing:
-        raise SqlError(8164, "An INSERT EXEC statement cannot be nested.")
-    call = Simple(
-        "EXEC", node.part(node.tokens[index:]), node.tokens[index].line, node.tokens[index:], node.tokens[index].start
-    )
-    begin_if_implicit(interp)
-    with session.transactions.statement(compound=True):
-        captured = session.capture(lambda: procedures.execute(interp, call))
-        target = node.part(node.tokens[:index])
-        total = 0
-        for columns, rows in captured:
-            total += _insert_captured(interp, target, columns, rows)
-    finish(interp, total, "INSERT")
-
-
-def _insert_captured(interp: Interpreter, target: str, columns: Sequence[Column], rows: list[Row]) -> int:
-    session = interp.session
-    name = "#captured"
-    named = [Column(f"c{number}", column.type.with_nullable(True)) for number, column in enumerate(columns, 1)]
-    info = scratch.create_from_columns(interp, name, named)
-    try:
-        if rows:
-            session.copy_rows(info, rows)
-        compiled = interp.compile(f"{target} SELECT * FROM {name}")
-        session.check(compiled.uses, interp.frame.owner_id)
-        _check_writable(interp, compiled)
-        count = affect(interp, compiled)
-        scratch.drop_temp(session, name)
-        return count
-    finally:
-        session.temp_tables.pop(name, None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tsqldev.errors import SqlError, unsupported
-from tsqldev.session import bulkfile, dmvs, metaprocs
+from tsqldev.session import dmvs
 from tsqldev.session.applocks import MODE_NAMES, Resource
 from tsqldev.session.frames import Scope
 from tsqldev.session.transactions import next_transaction_id
@@ -27,7 +27,7 @@ def of(interp: Interpreter, name: str) -> object:
         return interp.frame.values[key]
     if name.startswith("bulk:"):
         _, kind, path = name.split(":", 2)
-        return bulkfile.single(interp, kind, path)
+        return interp.file_value(interp, kind, path)
     if name == "rows:applocks":
         return _applocks(interp)
     if name == "rows:session_context":
@@ -35,7 +35,7 @@ def of(interp: Interpreter, name: str) -> object:
     if name.startswith("rows:describe:"):
         what = name[len("rows:describe:") :]
         text = what[1:] if what.startswith("=") else of(interp, what)
-        return json.dumps(metaprocs.describe_rows(interp, str(text or "")))
+        return json.dumps(interp.described_rows(interp, str(text or "")))
     if name.startswith("rows:"):
         return json.dumps(dmvs.rows(interp, name[5:].rpartition(".")[2].lower()))
     key = name.upper().replace(" ", "")
