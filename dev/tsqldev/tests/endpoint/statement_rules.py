@@ -213,8 +213,7 @@ STATEMENTS: dict[str, Rules] = {
         ("SELECT 1 WHERE (ISNULL(1,2))=1", "1"),
         ("SELECT 1 WHERE (('a'+'b') COLLATE Latin1_General_100_BIN2)='ab'", "1"),
     ],
-    "changes and shapes": [],
-    "triggers": [
+    "changes and shapes": [
         (
             "CREATE TABLE t (id int PRIMARY KEY, v int, s varchar(10)); INSERT t VALUES (1,10,'a'),(2,20,'b'),(3,30,'c')",
             None,
