@@ -38,7 +38,7 @@ TABLE_HINTS = frozenset(
 QUERY_HINTS = frozenset(
     {
         "CONCAT", "FAST", "FORCE", "HASH", "KEEP", "KEEPFIXED", "LABEL", "LOOP", "MAXDOP", "MAXRECURSION",
-        "MERGE", "OPTIMIZE", "ORDER", "QUERYTRACEON", "RECOMPILE", "USE",
+        "MAX_GRANT_PERCENT", "MERGE", "MIN_GRANT_PERCENT", "OPTIMIZE", "ORDER", "QUERYTRACEON", "RECOMPILE", "USE",
     }
 )  # fmt: skip
 # Functions that are called without parentheses.
