@@ -107,7 +107,7 @@ class Compiler:
         return StatementParser(text, quoted_identifier=self.context.quoted_identifier)
 
     def _unit(self, text: str) -> Unit:
-        return Unit(self.catalog, self.context, text)
+        return Unit(self.catalog, self.context, text, Queries)
 
     def _statement(self, text: str) -> Compiled:
         parser = self._parser(text)

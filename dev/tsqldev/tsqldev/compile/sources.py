@@ -13,6 +13,7 @@ from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.typenames import type_from_name
 from tsqldev.compile.unit import Unit, is_base, require_unordered
+from tsqldev.compile.withs import named_columns
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, TableInfo, ViewInfo
 from tsqldev.types import (
@@ -173,8 +174,6 @@ class Sources:
         return f"({' '.join(self.inner_locks[alias])}) AS {alias}"
 
     def _derived(self, source: t.Derived, lateral: Scope | None) -> str:
-        from tsqldev.compile.withs import named_columns
-
         require_unordered(source.query, self.unit.line(source.query.pos))
         relation = self.queries.query(source.query, lateral if lateral is not None else self.scope.parent)
         columns = named_columns(relation.columns, source.columns, source.alias)
@@ -184,8 +183,6 @@ class Sources:
         return f"({relation.sql}) AS {alias}"
 
     def _rows(self, source: t.Rows) -> str:
-        from tsqldev.compile.withs import named_columns
-
         expressions = Expressions(self.unit, self.scope)
         rows, types = typed_rows(expressions, source.rows, self.unit.line(source.pos))
         columns = named_columns([Column("", type) for type in types], source.columns, source.alias)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Protocol
 
 from tsqldev.compile import tree as t
 from tsqldev.compile.builtins import SESSION_VALUES
@@ -64,12 +65,19 @@ def require_unordered(query: t.Query, line: int) -> None:
         )
 
 
+class QueryCompiler(Protocol):
+    """What compiles the queries in a text (`tsqldev.compile.queries.Queries`)."""
+
+    def query(self, query: t.Query, parent: Scope | None) -> Relation: ...
+
+
 class Unit:
     def __init__(
         self,
         catalog: CompileCatalog,
         context: CompileContext,
         text: str,
+        queries: Callable[[Unit], QueryCompiler],
         shared: Shared | None = None,
         owner: int | None = None,
         hints: frozenset[str] = frozenset(),
@@ -77,6 +85,7 @@ class Unit:
         self.catalog = catalog
         self.context = context
         self.text = text
+        self._queries = queries
         self.shared = shared or Shared({}, {}, [])
         # Rights on what the owner of the view around has too are not asked for (ownership chaining).
         self.owner = owner
@@ -191,8 +200,6 @@ class Unit:
 
     def view(self, info: ViewInfo, line: int, hints: frozenset[str] = frozenset()) -> Relation:
         """The query of a view, compiled as its own text in its own database."""
-        from tsqldev.compile.queries import Queries
-
         if self.shared.depth > 31:
             raise SqlError(
                 217,
@@ -202,12 +209,12 @@ class Unit:
         context = replace(
             self.context, database=info.database, default_schema=info.schema, variables={}, local_tables={}, rowcount=0
         )
-        inner = Unit(self.catalog, context, info.select, self.shared, info.owner_id, self.hints | hints)
+        inner = Unit(self.catalog, context, info.select, self._queries, self.shared, info.owner_id, self.hints | hints)
         self.shared.depth += 1
         try:
             query = parse_query(info.select)
             require_unordered(query, line)
-            relation = Queries(inner).query(query, None)
+            relation = self._queries(inner).query(query, None)
         except SqlError as error:
             if error.number in (207, 208, 209, 4104):
                 raise SqlError(
@@ -234,7 +241,5 @@ class Unit:
         return relation
 
     def subquery(self, query: t.Query, scope: Scope) -> Relation:
-        from tsqldev.compile.queries import Queries
-
         require_unordered(query, self.line(query.pos))
-        return Queries(self).query(query, scope)
+        return self._queries(self).query(query, scope)
