@@ -1,8 +1,11 @@
 -- Nonproduction policy revisions.
 
 -- name: lock_mode
--- Which control lock this transaction holds; nothing may be believed for a decision without the exclusive one.
-SELECT CASE WHEN @@TRANCOUNT = 1 AND XACT_STATE() = 1 THEN APPLOCK_MODE(N'public', N'dpone:composition-control:v1', N'Transaction') ELSE N'NoLock' END;
+-- Which control lock this transaction holds. A statement of its own: outside of a transaction the function is an error.
+IF @@TRANCOUNT = 1 AND XACT_STATE() = 1
+    SELECT APPLOCK_MODE(N'public', N'dpone:composition-control:v1', N'Transaction');
+ELSE
+    SELECT N'NoLock';
 
 -- name: policy_rows
 -- Every revision of one environment in order.
