@@ -248,6 +248,12 @@ def test_one_damaged_column_of_any_grant_refuses_the_campaign(campaign: Rows, da
     assert refused.value.reason in reasons
 
 
+@pytest.mark.parametrize("size", [1, SIGNATURE_BUNDLE_LIMIT])
+def test_a_bundle_of_the_smallest_and_of_the_largest_size_is_one(campaign: Rows, size: int) -> None:
+    campaign.grants[0][13] = size
+    assert len(read_campaign(campaign.transaction, ENVIRONMENT, CAMPAIGN).registrations) == 3
+
+
 @pytest.mark.parametrize("column", range(9))
 @pytest.mark.parametrize("place", range(8))
 def test_one_damaged_bound_refuses_the_campaign(campaign: Rows, place: int, column: int) -> None:
