@@ -59,8 +59,7 @@ def test_a_format_without_its_argument_is_an_error() -> None:
     [
         ("abcdef", varchar(6), varchar(3), "abc"),
         ("ab", varchar(2), SqlType("char", length=4, collation="x"), "ab  "),
-        ("Ω", nvarchar(1), varchar(1), "?"),
-        ("é", nvarchar(1), varchar(1), "é"),
+        ("Ω", nvarchar(1), nvarchar(2), "Ω"),
         (5, INT, BIGINT, 5),
         (2, INT, BIT, 1),
         (5, INT, decimal(10, 2), Decimal("5.00")),
@@ -73,6 +72,23 @@ def test_a_format_without_its_argument_is_an_error() -> None:
 )  # fmt: skip
 def test_assignment_converts_as_declared(value: object, source: SqlType, target: SqlType, expected: object) -> None:
     assert assign(value, source, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "target"),
+    [
+        ("Ω", nvarchar(1), varchar(1)),
+        ("é", nvarchar(1), varchar(1)),
+        ("😀a", nvarchar(3), nvarchar(2)),
+        ("6F9619FF8B86D011B42D00C04FC964FF", nvarchar(36), UNIQUEIDENTIFIER),
+        ("urn:uuid:6F9619FF-8B86-D011-B42D-00C04FC964FF", nvarchar(60), UNIQUEIDENTIFIER),
+    ],
+)
+def test_code_pages_units_and_other_spellings_are_left_to_the_rules_of_conversion(
+    value: object, source: SqlType, target: SqlType
+) -> None:
+    with pytest.raises(NotDirect):
+        assign(value, source, target)
 
 
 @pytest.mark.parametrize(

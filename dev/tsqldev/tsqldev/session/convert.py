@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from uuid import UUID
 
 from tsqldev.errors import SqlError
-from tsqldev.types import BINARY, CHARACTER, INTEGER, MAX, UNICODE, SqlType
+from tsqldev.types import BINARY, CHARACTER, INTEGER, MAX, SqlType
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _RANGES = {
     "bit": (0, 1),
     "tinyint": (0, 255),
@@ -47,19 +49,18 @@ def assign(value: object, source: SqlType, target: SqlType) -> object:
         if target.name in ("decimal", "numeric") and target.precision != source.precision:
             raise NotDirect
         return value
-    if target.name == "uniqueidentifier" and source.name in CHARACTER:
-        try:
-            return UUID(str(value).strip("{} "))
-        except ValueError as err:
-            raise SqlError(
-                8169, "Conversion failed when converting from a character string to uniqueidentifier.", state=2
-            ) from err
+    if target.name == "uniqueidentifier" and source.name in CHARACTER and _UUID.fullmatch(str(value)):
+        return UUID(str(value))
     raise NotDirect
 
 
 def _character(text: str, source: SqlType, target: SqlType) -> str:
-    if target.name not in UNICODE and source.name in UNICODE:
-        text = text.encode("cp1252", "replace").decode("cp1252")
+    if not text.isascii():
+        # Lengths count units of UTF-16 or bytes of a code page: the compiler's functions know them.
+        roomy = target.length in (MAX, None) or 2 * len(text) <= (target.length or 0)
+        if target.name not in ("nvarchar", "ntext", "xml", "sysname") or not roomy:
+            raise NotDirect
+        return text
     if target.length not in (MAX, None) and target.name not in ("text", "ntext", "xml"):
         text = text[: target.length]
     if target.name in ("char", "nchar") and target.length:

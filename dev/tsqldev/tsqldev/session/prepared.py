@@ -68,7 +68,7 @@ def _run(interp: Interpreter, text: str, declared: tuple[Declaration, ...], give
                 f"the parameter '{declaration.name}', which was not supplied.",
             )
         frame.variables[name] = declaration.type
-        frame.values[name] = variables.converted(interp, argument.value, argument.type, declaration.type)
+        frame.values[name] = variables.passed(interp, argument.value, argument.type, declaration.type)
     if len(given) > len(declared):
         raise SqlError(8144, "Procedure or function sp_executesql has too many arguments specified.", state=2)
     for argument in given:

@@ -152,7 +152,7 @@ def _bind(
                     "parameter passed in requested output.",
                     state=2,
                 )
-            frame.values[name] = variables.converted(interp, argument_or_none.value, argument_or_none.type, column.type)
+            frame.values[name] = variables.passed(interp, argument_or_none.value, argument_or_none.type, column.type)
         elif default is not None:
             frame.values[name] = queries.scalar(interp, default, column.type)
         else:

@@ -140,6 +140,25 @@ def store(interp: Interpreter, name: str, value: object, source: SqlType) -> Non
     interp.frame.values[name.lower()] = converted(interp, value, source, target)
 
 
+# Conversions that fail: as the argument of a parameter they all end in one message.
+_FAILED = frozenset({220, 232, 235, 241, 242, 244, 245, 248, 295, 8114, 8115, 8169})
+
+
+def passed(interp: Interpreter, value: object, source: SqlType, target: SqlType) -> object:
+    """An argument as its parameter. Raises 8114 where it cannot be."""
+    try:
+        return converted(interp, value, source, target)
+    except SqlError as error:
+        if error.number not in _FAILED:
+            raise
+        names = [type.name.replace("decimal", "numeric") for type in (source, target)]
+        raise SqlError(
+            8114,
+            f"Error converting data type {names[0]} to {target.name if names[0] == names[1] else names[1]}.",
+            state=5,
+        ) from error
+
+
 def converted(interp: Interpreter, value: object, source: SqlType, target: SqlType) -> object:
     try:
         return convert.assign(value, source, target)
