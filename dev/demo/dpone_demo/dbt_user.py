@@ -31,7 +31,7 @@ def dbt_settings(work_root: Path) -> dict[str, str]:
         print(f"  dbt runs as root. {refused.happened}", flush=True)
         return {}
     work_root.chmod(0o711)
-    print(f"  dbt runs as the OS user {user}, which can read nothing of this stack.", flush=True)
+    print(f"  dbt runs as the OS user {user}, which can read no password of this stack.", flush=True)
     return {"dbt_user": user, "work_root": str(work_root)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from airflow_provider_dpone.attempts import Settlement
 from airflow_provider_dpone.contracts.errors import AttemptFailed, Fenced, OutcomeUnknown
 from airflow_provider_dpone.routes.dbt import DbtBuildFailed, DbtRoute
+from airflow_provider_dpone.routes.dbt_process import DbtProcess
 from tests.support.dbt_project import project, until
 from tests.support.live_gate import LiveGate
 from tests.support.live_routes import LiveTransfer, reached, start_worker
@@ -20,10 +22,20 @@ GOOD = "select cast(1 as int) as id"
 BAD = "select cast('x' as int) as id from {{ ref('first') }}"
 
 
-def test_a_build_succeeds_and_leaves_its_models(live: LiveGate, transfer: LiveTransfer, tmp_path: Path) -> None:
+def test_a_build_succeeds_and_its_exit_code_is_not_asked(
+    live: LiveGate, transfer: LiveTransfer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = DbtProcess.wait
+
+    def killed_when_it_was_done(process: DbtProcess, log: logging.Logger) -> int:
+        wait(process, log)
+        return -9
+
+    monkeypatch.setattr(DbtProcess, "wait", killed_when_it_was_done)
     mine = project(live, tmp_path, {"first": (GOOD, {}), "second": ("select id from {{ ref('first') }}", {})})
     result = live.attempt(live.run_id(), route=mine.route()).run()
     assert result.operation.state == "SUCCEEDED"
+    assert result.report is not None and result.report.details["exit_code"] == -9
     assert set(mine.models) <= transfer.tables()
     assert transfer.gone(result.operation)
     assert set(mine.evidence(result.operation)["changes"].values()) == {"created"}
