@@ -364,4 +364,14 @@ STATEMENTS: dict[str, Rules] = {
         ("SELECT CAST(a AS int) FROM (VALUES ('1'),('x')) s(a)", "!245"),
         ("SELECT TRY_CAST(a AS int) FROM (VALUES ('1'),('x')) s(a)", "1;NULL"),
     ],
+    "options": [
+        ("SET DATEFIRST 1", "!40000"),
+        ("SET ROWCOUNT 1; SELECT 1 UNION ALL SELECT 2", "!40000"),
+        ("SELECT x FROM (VALUES (1),(2)) v(x)", "1"),
+        ("SELECT TOP 2 x FROM (VALUES (1),(2)) v(x)", "!40000"),
+        ("CREATE TABLE t (a int)", ""),
+        ("INSERT t VALUES (1),(2)", "!40000"),
+        ("SET ROWCOUNT 0; INSERT t VALUES (1),(2); SELECT COUNT(*) FROM t", "2"),
+        ("SELECT STR(1, 9000)", "NULL"),
+    ],
 }

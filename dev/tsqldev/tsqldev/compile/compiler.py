@@ -28,6 +28,17 @@ _CACHE_SIZE = 2000
 _cache: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
 
 
+def _require_plain(node: t.Node) -> None:
+    """SET ROWCOUNT limits a SELECT of its own, and nothing else here."""
+    body = node.body if isinstance(node, t.Query) else None
+    if (
+        not isinstance(body, t.Select)
+        or body.top is not None
+        or (isinstance(node, t.Query) and node.offset is not None)
+    ):
+        raise unsupported("SET ROWCOUNT with TOP, OFFSET, a set operation or a change of rows")
+
+
 class Compiler:
     """Compiles texts for one session; cheap to make. A Compiled may be shared: treat it as read-only."""
 
@@ -114,6 +125,8 @@ class Compiler:
         node = parser.statement()
         unit = self._unit(text)
         unit.shared.max_recursion = parser.max_recursion
+        if self.context.rowcount:
+            _require_plain(node)
         if not isinstance(node, t.Query):
             return Changes(unit).compile(node)
         queries = Queries(unit)

@@ -451,7 +451,7 @@ BEGIN
   RETURN m || 'e' || CASE WHEN e < 0 THEN '-' ELSE '+' END || lpad(abs(e)::text, 3, '0');
 END $$;
 CREATE OR REPLACE FUNCTION sys.str(v float8, size int, digits int) RETURNS text LANGUAGE sql IMMUTABLE STRICT AS $$
-  SELECT CASE WHEN length(t) > size THEN repeat('*', size) ELSE lpad(t, size) END
+  SELECT CASE WHEN size > 8000 OR size < 1 THEN NULL WHEN length(t) > size THEN repeat('*', size) ELSE lpad(t, size) END
   FROM (SELECT round(sys.float_numeric(v), digits)::text) s(t) $$;
 CREATE OR REPLACE FUNCTION sys.round(v numeric, digits int, cut int) RETURNS numeric LANGUAGE sql IMMUTABLE
   RETURN CASE WHEN cut = 0 THEN round(v, digits) ELSE trunc(v, digits) END;

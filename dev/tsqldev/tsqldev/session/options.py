@@ -178,6 +178,8 @@ def _datefirst(interp: Interpreter, value: object) -> None:
     number = int(str(value))
     if not 1 <= number <= 7:
         raise SqlError(2744, f"Invalid value {number} for SET DATEFIRST.")
+    if number != 7:
+        _only("DATEFIRST", ("7",))
     interp.session.settings.datefirst = number
 
 
