@@ -39,7 +39,10 @@ class SqlServerService:
             "the SQL Server endpoint",
             command,
             log=self._state.log(self.name),
-            environment=child_environment(self._state.path),
+            # A test run that keeps what is sent names the folder for it.
+            environment=child_environment(
+                self._state.path, {name: os.environ[name] for name in ("TSQLDEV_TRACES",) if name in os.environ}
+            ),
             cwd=data,
         )
         deadline = time.monotonic() + 120

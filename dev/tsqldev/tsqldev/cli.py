@@ -28,7 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     password.add_argument("--password-file", type=Path, help="file whose first line is the password of sa")
     password.add_argument("--password-env", metavar="NAME", help="environment variable with the password of sa")
     serve.add_argument("--certificate-file", type=Path, help="file to write the server's certificate (PEM) to")
-    serve.add_argument("--trace", type=Path, help="file to which every batch is appended, one JSON line each")
+    serve.add_argument(
+        "--trace",
+        type=Path,
+        help="file to which every batch is appended, one JSON line each; without it, a file of its own in the folder that "
+        "TSQLDEV_TRACES in the environment names, if it does",
+    )
     serve.add_argument("--with-parent", action="store_true", help="stop when standard input ends")
     serve.add_argument("-v", "--verbose", action="store_true")
     return _serve(parser.parse_args(arguments))
@@ -45,6 +50,9 @@ def _serve(options: argparse.Namespace) -> int:
     except (OSError, KeyError) as error:
         print(f"tsqldev: the password of sa could not be read ({error}); nothing was started.", file=sys.stderr)
         return 2
+    trace: Path | None = options.trace
+    if trace is None and (folder := os.environ.get("TSQLDEV_TRACES")):
+        trace = Path(folder, f"{os.getpid()}-{secrets.token_hex(4)}.trace")
     stop = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -61,7 +69,7 @@ def _serve(options: argparse.Namespace) -> int:
     from tsqldev.pgserver import PostgresFailed
 
     try:
-        with endpoint(options.data, password, port=options.port, trace=options.trace) as served:
+        with endpoint(options.data, password, port=options.port, trace=trace) as served:
             if options.certificate_file:
                 _write(options.certificate_file, served.certificate)
             if options.port_file:

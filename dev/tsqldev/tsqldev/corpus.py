@@ -53,7 +53,7 @@ def traced(path: Path) -> Iterator[dict[str, str]]:
     """The texts of a trace: who sent it, and what. Calls without a text of their own are left out."""
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        if record["text"].strip():
+        if record["text"].strip() and record.get("kind") != "refused":
             yield {"program": record["program"].split("/")[0], "text": record["text"]}
 
 

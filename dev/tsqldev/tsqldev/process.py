@@ -31,7 +31,8 @@ def served(folder: Path, password: str, *, trace: Path | None = None) -> Iterato
     password_file.write_text(password, encoding="utf-8")
     command = [sys.executable, "-m", "tsqldev", "serve", "--data", str(folder / "data"), "--with-parent"]
     command += ["--port-file", str(port_file), "--password-file", str(password_file)]
-    command += ["--trace", str(trace or folder / "trace.jsonl")]
+    if trace is not None:
+        command += ["--trace", str(trace)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
     try:

@@ -3,7 +3,7 @@
 Without MSSQL_TEST_DSN in the environment the endpoint is started once for the session. With it (an ODBC-style text:
 `SERVER=host,port;UID=sa;PWD=...`) the same tests run against that server, whose login must be a sysadmin. The password
 may stand in the first line of the file MSSQL_TEST_PASSWORD_FILE instead.
-TSQLDEV_TRACE names a file to which the endpoint's trace is appended, for `python -m tsqldev.corpus`.
+What tests send is checked against the corpus: see `tsqldev.pytest_corpus`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,18 @@ from typing import Any
 import pytest
 
 from tsqldev.process import served
+from tsqldev.pytest_corpus import pytest_addoption, pytest_runtest_protocol, traced_batches
+
+__all__ = [
+    "CLIENTS",
+    "DRIVERS",
+    "TsqlServer",
+    "cancelling",
+    "odbc_driver",
+    "pytest_addoption",
+    "pytest_runtest_protocol",
+    "traced_batches",
+]
 
 DRIVERS = ("mssql-python", "pyodbc", "pymssql", "python-tds")
 # The same, and pyodbc with the ODBC driver of FreeTDS.
@@ -183,8 +195,7 @@ def tsql_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TsqlServer
     # Every character that a connection string, a shell or a log could trip over.
     password = secrets.token_urlsafe(12) + "é;'\"{}[]= %@1aA"
     folder = tmp_path_factory.mktemp("tsqldev")
-    trace = os.environ.get("TSQLDEV_TRACE")
-    with served(folder, password, trace=Path(trace) if trace else None) as endpoint:
+    with served(folder, password) as endpoint:
         yield TsqlServer("127.0.0.1", endpoint.port, password)
 
 

@@ -205,6 +205,8 @@ class SessionEngine:
     def refused(self, what: str) -> None:
         self.registry.refused(what)
         log.warning("refused: %s", what)
+        if self._trace is not None:
+            self._trace.write("refused", 0, "", "", "", what)
 
     def trace(self, kind: str, session: SqlSession, text: str) -> None:
         log.debug("session %s: %s", session.spid, masked(text))
