@@ -205,7 +205,8 @@ def run(cases: Sequence[str], server: DisposableServer | None = None, bulk_file:
     if bulk_file is not None:
         environment["MSSQL_TEST_BULK_FILE"] = bulk_file
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "component_profile_plugin"]
-    command += [f"--junitxml={report}", *cases]
+    # Whether a text is in the emulation's corpus is a question about the emulation, and no case of a profile.
+    command += ["-o", "tsqldev_corpus=", f"--junitxml={report}", *cases]
     try:
         # In a process group of its own: an interrupt reaches it once, and it takes its server down with it.
         process = subprocess.Popen(command, cwd=ROOT, env=environment, process_group=0)
