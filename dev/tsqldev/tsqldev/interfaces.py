@@ -40,6 +40,7 @@ class LoginRequest:
     language: str
     read_only_intent: bool
     packet_size: int
+    encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

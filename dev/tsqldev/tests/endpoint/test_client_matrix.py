@@ -137,8 +137,12 @@ def login(client: Client) -> None:
     administrator.close()
     # The sessions that were there stay.
     assert rows(connection, "SELECT 1") == [(1,)]
+    encrypted = "SELECT encrypt_option FROM sys.dm_exec_connections WHERE session_id = @@SPID"
     clear = client.connect(encrypt=False)
     assert rows(clear, "SELECT N'日本'") == [("日本",)]
+    if client.name in ("mssql-python", "pyodbc", "pyodbc-freetds"):
+        assert rows(connection, encrypted) == [("TRUE",)]
+        assert rows(clear, encrypted) == [("FALSE",)]
 
 
 _TYPES: list[tuple[str, str, Any]] = [

@@ -198,7 +198,7 @@ def _connections(interp: Interpreter) -> Rows:
             "protocol_type": "TSQL",
             "protocol_version": 1946157060,
             "endpoint_id": 4,
-            "encrypt_option": "TRUE",
+            "encrypt_option": "TRUE" if record.encrypted else "FALSE",
             "auth_scheme": "SQL",
             "node_affinity": 0,
             "num_reads": 0,

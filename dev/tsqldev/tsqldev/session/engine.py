@@ -96,6 +96,7 @@ class SessionEngine:
         record.client_library = request.client_library
         record.client_pid = request.client_pid
         record.packet_size = request.packet_size
+        record.encrypted = request.encrypted
         record.login_name = record.original_login_name = request.user
         self.connections += 1
         try:

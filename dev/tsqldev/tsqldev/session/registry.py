@@ -56,6 +56,7 @@ class SessionRecord:
     language: str = "us_english"
     connection_id: UUID = field(default_factory=uuid.uuid4)
     packet_size: int = 4096
+    encrypted: bool = False
     backend_pid: int = 0
     killed: threading.Event = field(default_factory=threading.Event)
     interrupt: Callable[[], None] | None = None

@@ -12,6 +12,7 @@ import queue
 import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Engine, Session
@@ -134,7 +135,9 @@ class Connection:
                 raise SqlError(18452, "Login failed. Integrated authentication is not emulated.", severity=14)
             if login.changes_password:
                 raise SqlError(18488, "Login failed. Changing a password at login is not emulated.", severity=14)
-            session, infos = self._engine.login(login.request, self.disconnect)
+            session, infos = self._engine.login(
+                replace(login.request, encrypted=encryption == requests.ENCRYPT_ON), self.disconnect
+            )
         except SqlError as error:
             writer = MessageWriter(self._transport)
             writer.write(tokens.error_message(error, self._server_name))
