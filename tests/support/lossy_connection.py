@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from airflow_provider_dpone.drivers import Connect, Connection, Cursor
+from airflow_provider_dpone.drivers import Connect, Connection
 from tests.support.tcp_proxy import Loss, TcpProxy
+from tests.support.watched_connection import WatchedConnection
 
 
 class LosingTheCommit:
@@ -19,11 +17,11 @@ class LosingTheCommit:
         self.lost = 0
 
     def __call__(self) -> Connection:
-        return _LossyConnection(self._connect(), self)
+        return WatchedConnection(self._connect(), self._sees)
 
     def over(self, connect: Connect) -> Connect:
         """The connections of another account through the same proxy, which share this fate."""
-        return lambda: _LossyConnection(connect(), self)
+        return lambda: WatchedConnection(connect(), self._sees)
 
     def commit_is_sent(self) -> None:
         if self._loss is not None:
@@ -31,54 +29,6 @@ class LosingTheCommit:
             self._loss = None
             self.lost += 1
 
-
-class _LossyConnection:
-    def __init__(self, connection: Any, fate: LosingTheCommit) -> None:
-        self._connection = connection
-        self._fate = fate
-
-    def setautocommit(self, value: bool) -> None:
-        self._connection.setautocommit(value)
-
-    def cursor(self) -> Cursor:
-        return _LossyCursor(self._connection.cursor(), self._fate)
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> None:
-        self._connection.rollback()
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-class _LossyCursor:
-    def __init__(self, cursor: Any, fate: LosingTheCommit) -> None:
-        self._cursor = cursor
-        self._fate = fate
-
-    @property
-    def description(self) -> Any:
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        return int(self._cursor.rowcount)
-
-    def execute(self, operation: str, /, *parameters: Any) -> Any:
-        if "COMMIT TRANSACTION;" in operation:
-            self._fate.commit_is_sent()
-        return self._cursor.execute(operation, *parameters)
-
-    def fetchone(self) -> Any:
-        return self._cursor.fetchone()
-
-    def fetchall(self) -> Sequence[Any]:
-        return list(self._cursor.fetchall())
-
-    def nextset(self) -> bool | None:
-        return bool(self._cursor.nextset())
-
-    def close(self) -> None:
-        self._cursor.close()
+    def _sees(self, batch: str) -> None:
+        if "COMMIT TRANSACTION;" in batch:
+            self.commit_is_sent()

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from airflow_provider_dpone.cli import main as command_line
-from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.ledger import ActivationStore
-from tests.support import live_gate
 from tests.support.live_gate import LiveGate
 
 
 @pytest.fixture(scope="module")
-def live(tsql_server: Any) -> Iterator[LiveGate]:
-    dba = MsSqlDsn(
-        host=tsql_server.host,
-        port=tsql_server.port,
-        database="master",
-        user=tsql_server.sa,
-        password=Secret(tsql_server.sa_password),
-        trust_server_certificate=True,
-    )
-    live = live_gate.provision(dba)
-    store = ActivationStore(live.control, live.settings)
-    store.begin_retirement(live.activation.request)
-    store.finalize_retirement(live.activation.request)
-    yield live
-    live_gate.deprovision(live)
+def live(deployment: LiveGate) -> LiveGate:
+    """The deployment with its guards free, for a composition that the command puts in force."""
+    store = ActivationStore(deployment.control, deployment.settings)
+    store.begin_retirement(deployment.activation.request)
+    store.finalize_retirement(deployment.activation.request)
+    return deployment
 
 
 @dataclass(frozen=True, kw_only=True)

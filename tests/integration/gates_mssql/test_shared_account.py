@@ -7,22 +7,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from tests.support import live_gate
 from tests.support.live_gate import LiveGate
+from tests.support.live_ledger import control_dsn
 
 
 @pytest.fixture(scope="module")
 def shared(tsql_server: Any) -> Iterator[LiveGate]:
-    dba = MsSqlDsn(
-        host=tsql_server.host,
-        port=tsql_server.port,
-        database="master",
-        user=tsql_server.sa,
-        password=Secret(tsql_server.sa_password),
-        trust_server_certificate=True,
-    )
+    server = tsql_server
+    dba = control_dsn(server.host, server.port, server.sa, server.sa_password, "master")
     live = live_gate.provision(dba, one_account=True)
     yield live
     live_gate.deprovision(live)

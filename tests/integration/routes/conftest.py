@@ -1,9 +1,8 @@
-"""One SQL Server deployment and one PostgreSQL source for the tests of the routes that write SQL Server."""
+"""A PostgreSQL source for the tests of the routes that write SQL Server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -11,9 +10,7 @@ from psycopg import sql
 from tsqldev.pgserver import PostgresProcess
 
 from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
-from tests.support import live_gate
 from tests.support.live_gate import LiveGate
 from tests.support.live_routes import LiveTransfer
 
@@ -21,21 +18,6 @@ from tests.support.live_routes import LiveTransfer
 SOURCE_DATABASE = "flüge ]'\";%--"
 READER = "re'ad\"er ]%"
 READER_PASSWORD = "p}{;'\"&*%$\\ =ß"
-
-
-@pytest.fixture(scope="module")
-def deployment(tsql_server: Any) -> Iterator[LiveGate]:
-    dba = MsSqlDsn(
-        host=tsql_server.host,
-        port=tsql_server.port,
-        database="master",
-        user=tsql_server.sa,
-        password=Secret(tsql_server.sa_password),
-        trust_server_certificate=True,
-    )
-    live = live_gate.provision(dba)
-    yield live
-    live_gate.deprovision(live)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +30,6 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresProce
         with psycopg.connect(server.conninfo(SOURCE_DATABASE), autocommit=True) as connection:
             connection.execute(sql.SQL("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {}").format(role))
         yield server
-
-
-@pytest.fixture
-def live(deployment: LiveGate) -> Iterator[LiveGate]:
-    yield deployment
-    deployment.settle_everything()
 
 
 @pytest.fixture
