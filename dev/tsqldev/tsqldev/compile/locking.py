@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNLOCKED = frozenset({"NOLOCK", "READUNCOMMITTED", "READCOMMITTED", "READCOMMITTEDLOCK"})
 KEEPS = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
 WHOLE = frozenset({"TABLOCK", "TABLOCKX"})
+_HOLDING = frozenset({"UPDLOCK", "XLOCK"})
 _RANGES = frozenset({"HOLDLOCK", "SERIALIZABLE"})
 _CHANGING = frozenset(
     {"NEWID", "NEWSEQUENTIALID", "RAND", "CRYPT_GEN_RANDOM", "GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME"}
@@ -49,6 +50,11 @@ def lock_strength(hints: frozenset[str], isolation: str) -> str:
     return f"{strength} NOWAIT" if "NOWAIT" in hints else strength
 
 
+def held_mode(hints: frozenset[str]) -> str:
+    """The mode in which a hint holds the rows that are found, until the transaction ends; empty for none."""
+    return "X" if "XLOCK" in hints else "U" if "UPDLOCK" in hints else ""
+
+
 def read_lock(info: TableInfo, hints: frozenset[str], isolation: str, *, change: bool = False) -> ReadLock | None:
     """The lock on a whole table that is read, or looked through for rows to `change`; None where nothing is waited for."""
     table = bool(hints & WHOLE)
@@ -56,10 +62,11 @@ def read_lock(info: TableInfo, hints: frozenset[str], isolation: str, *, change:
         isolation == "READ UNCOMMITTED" and not hints & (UNLOCKED | KEEPS | {"UPDLOCK", "XLOCK", "TABLOCKX"})
     )
     absent = bool(hints & _RANGES) or (isolation == "SERIALIZABLE" and not hints & (UNLOCKED | {"REPEATABLEREAD"}))
-    if hints & {"XLOCK", "TABLOCKX"} or (change and table):
+    if table and (change or hints & {"XLOCK", "TABLOCKX"}):
         mode, keep = "X", True
-    elif "UPDLOCK" in hints:
-        mode, keep = "U", True
+    elif hints & _HOLDING:
+        # PostgreSQL locks the rows that are found; `narrow` keeps the key where there is just one.
+        mode, keep = "X" if absent and "XLOCK" in hints else "U", absent or table
     elif change:
         mode, keep = "U", absent
     elif dirty:
@@ -77,7 +84,8 @@ def read_lock(info: TableInfo, hints: frozenset[str], isolation: str, *, change:
 class Reading:
     """One table of a FROM whose lock stands at `place` in the unit's list, for `narrow` to make smaller.
 
-    `text` is where in `texts` its PostgreSQL row lock is written, if the SELECT carries it.
+    `text` is where in `texts` its PostgreSQL row lock is written, if the SELECT carries it. `holds` is the mode that a
+    hint asks for until the transaction ends, if one does.
     """
 
     info: TableInfo
@@ -85,6 +93,7 @@ class Reading:
     place: int
     texts: list[str]
     text: int = -1
+    holds: str = ""
 
 
 def narrow(
@@ -109,8 +118,10 @@ def narrow(
         whole = len(key) == len(index.columns)
         lock = replace(unit.shared.reads[reading.place], index=index.index_id, key=key)
         unit.shared.reads[reading.place] = lock
+        if reading.holds and index.unique and whole:
+            unit.shared.reads[reading.place] = lock = replace(lock, mode=reading.holds, keep=True)
         lead = next((other for other in reading.info.indexes if other.unique), None)
-        if lock.mode == "U" and whole and index is lead and reading.text >= 0:
+        if reading.holds == "U" and whole and index is lead and reading.text >= 0:
             # Others that look for this key meet the lock in the session's table; writers meet the row lock.
             text = reading.texts[reading.text]
             reading.texts[reading.text] = text.replace("FOR NO KEY UPDATE", "FOR SHARE", 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tsqldev.compile import tree as t
 from tsqldev.compile.convert import Value, convert, quote
 from tsqldev.compile.expressions import Expressions
-from tsqldev.compile.locking import WHOLE, Reading, lock_strength, read_lock
+from tsqldev.compile.locking import WHOLE, Reading, held_mode, lock_strength, read_lock
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.typenames import type_from_name
@@ -143,7 +143,7 @@ class Sources:
         lock = read_lock(info, hints, self.unit.context.isolation, change=change) if is_base(info) else None
         if lock is None:
             return None
-        reading = Reading(info, bound, len(self.unit.shared.reads), self.locks)
+        reading = Reading(info, bound, len(self.unit.shared.reads), self.locks, holds=held_mode(hints))
         if not hints & WHOLE:
             self.readings.append(reading)
         self.unit.shared.reads.append(lock)

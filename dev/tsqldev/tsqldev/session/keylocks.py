@@ -21,7 +21,7 @@ from tsqldev.errors import SqlError
 from tsqldev.interfaces import KEYS_LIMIT, Compiled, ReadLock
 from tsqldev.session import locktable
 from tsqldev.session.backend import Row
-from tsqldev.session.locktable import LockTable, Owner
+from tsqldev.session.locktable import LockTable, Owner, combine
 from tsqldev.types import SqlType, nvarchar
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class KeyLocks:
     # -- reading
 
     def read(self, compiled: Compiled, types: Sequence[SqlType], data: Sequence[object]) -> list[Key]:
-        """Take or wait for what the statement reads, within it. Answers the update locks to `forget` without a row."""
+        """Take or wait for what the statement reads, within it. Answers the keys to `forget` without a row."""
         held: list[Key] = []
         for lock in compiled.reads:
             if not lock.keep and not self._wanted(lock):
@@ -69,19 +69,21 @@ class KeyLocks:
             values = self._values(compiled, lock, types, data)
             keep = lock.keep and self._session.transactions.count > 0
             timeout = 0 if lock.nowait else self._session.settings.lock_timeout
-            intent = "IX" if lock.mode == "X" else "IS"
+            # A row that is held by a hint keeps readers of the whole table away by PostgreSQL's lock, if at all.
+            intent = "IX" if lock.mode == "X" and lock.absent else "IS"
             for length in range(len(values)):
                 self._take(_part(lock, values, length), intent, timeout, keep=keep)
             key = _part(lock, values, len(values))
+            before = self._table.mode(key, self._owner) if keep else None
             self._take(key, lock.mode, timeout, keep=keep)
             if keep and lock.absent:
                 self._let_finish(lock.object_id, timeout)
-            elif keep and lock.mode == "U" and values:
+            elif keep and values and (before is None or combine(before, lock.mode) != before):
                 held.append(key)
         return held
 
     def forget(self, keys: Sequence[Key]) -> None:
-        """An update lock that found no row keeps nothing, unless it is for a range."""
+        """A hint that found no row to hold keeps nothing, unless it is for a range."""
         for key in keys:
             self._table.release(key, self._owner)
 
