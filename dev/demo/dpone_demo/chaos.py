@@ -23,7 +23,9 @@ class DbtKiller:
             return
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or []
-            if any(part.endswith("dbt_child.py") for part in command) and self._in_the_middle(command):
+            # Not the probe, which is told the name of the child's program as well.
+            started = "--log-path" in command and any(part.endswith("dbt_child.py") for part in command)
+            if started and self._in_the_middle(command):
                 task = process.parent()
                 if task is not None:
                     print(f"    chaos: kill -9 of the task process {task.pid}, whose dbt is {process.pid}", flush=True)
