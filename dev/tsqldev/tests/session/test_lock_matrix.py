@@ -59,6 +59,11 @@ HOLDERS = {
     "serializable": Holder("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT v FROM t WHERE id = 1", "S", one(1)),
     "updlock": Holder("SELECT v FROM t WITH (UPDLOCK) WHERE id = 1", "U", one(1)),
     "updlock on a scan": Holder("SELECT v FROM t WITH (UPDLOCK) WHERE v = 1", "U", one(1)),
+    "updlock of some": Holder("SELECT v FROM t WITH (UPDLOCK) WHERE id IN (1, 2)", "U", frozenset({1, 2})),
+    "holdlock on some missing rows": Holder(
+        "SELECT v FROM t WITH (HOLDLOCK) WHERE id IN (4, 5)", "S", ranges=frozenset({4, 5})
+    ),
+    "update of some": Holder("UPDATE t SET v = 0 WHERE id IN (1, 3)", "X", frozenset({1, 3})),
     "xlock": Holder("SELECT v FROM t WITH (XLOCK) WHERE id = 1", "X", one(1)),
     "xlock on a missing row": Holder("SELECT v FROM t WITH (XLOCK) WHERE id = 5"),
     "xlock, holdlock on a missing row": Holder(
@@ -108,6 +113,8 @@ ASKERS = {
     "read a missing row": Asker("SELECT v FROM t WHERE id = 5", "S", one(5)),
     "read by variable": Asker("DECLARE @i bigint = 1; SELECT v FROM t WHERE @i = id", "S", one(1)),
     "read by join": Asker("SELECT t.v FROM (VALUES (1)) AS x(i) JOIN t ON t.id = x.i", "S", one(1)),
+    "read of some": Asker("SELECT v FROM t WHERE v > 0 AND id IN (1, 9)", "S", frozenset({1, 9})),
+    "read of some others": Asker("SELECT v FROM t WHERE (id IN (2, 3, 9))", "S", frozenset({2, 3, 9})),
     "read by subquery": Asker("SELECT (SELECT v FROM t WHERE id = 1)", "S", one(1)),
     "read into a variable": Asker("DECLARE @v int; SELECT @v = v FROM t WHERE id = 1", "S", one(1)),
     "read for an insert": Asker("INSERT INTO u SELECT v FROM t WHERE id = 1", "S", one(1)),

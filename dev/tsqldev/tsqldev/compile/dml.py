@@ -8,7 +8,7 @@ from tsqldev.compile import tree as t
 from tsqldev.compile.capture import Capture
 from tsqldev.compile.convert import IMPLICIT, Destination, Value, convert
 from tsqldev.compile.expressions import Expressions
-from tsqldev.compile.locking import WHOLE, computed, narrow, one_row, read_lock
+from tsqldev.compile.locking import WHOLE, computed, narrow, read_lock
 from tsqldev.compile.queries import Queries
 from tsqldev.compile.scope import Bound, Scope
 from tsqldev.compile.sources import Sources
@@ -297,7 +297,7 @@ class Changes:
                 others.append(sources.compile(source))
             expressions = Expressions(unit, scope)
             narrow(expressions, scope, sources.readings, where, target.source)
-            target.one_row = reading is not None and one_row(unit, reading)
+            target.one_row = reading is not None and reading.one_row
             conditions += [expressions.condition(node) for node in target.conditions]
         else:
             others.append(target.compile_from(sources, scope))

@@ -28,6 +28,8 @@ KEEPS = frozenset({"HOLDLOCK", "SERIALIZABLE", "REPEATABLEREAD"})
 WHOLE = frozenset({"TABLOCK", "TABLOCKX"})
 _HOLDING = frozenset({"UPDLOCK", "XLOCK"})
 _RANGES = frozenset({"HOLDLOCK", "SERIALIZABLE"})
+# More keys than this are looked for as a scan does.
+_MOST_KEYS = 64
 _CHANGING = frozenset(
     {"NEWID", "NEWSEQUENTIALID", "RAND", "CRYPT_GEN_RANDOM", "GETDATE", "GETUTCDATE", "SYSDATETIME", "SYSUTCDATETIME"}
     | {"SYSDATETIMEOFFSET", "CURRENT_TIMESTAMP"}
@@ -85,7 +87,7 @@ class Reading:
     """One table of a FROM whose lock stands at `place` in the unit's list, for `narrow` to make smaller.
 
     `text` is where in `texts` its PostgreSQL row lock is written, if the SELECT carries it. `holds` is the mode that a
-    hint asks for until the transaction ends, if one does.
+    hint asks for until the transaction ends, if one does. `one_row`: the conditions name one key of a unique index.
     """
 
     info: TableInfo
@@ -94,6 +96,7 @@ class Reading:
     texts: list[str]
     text: int = -1
     holds: str = ""
+    one_row: bool = False
 
 
 def narrow(
@@ -109,31 +112,25 @@ def narrow(
         facts += _joined(source)
     scope.fixed = _rows_of_one(expressions, scope, source)
     _spread(expressions, scope, facts)
-    unit = expressions.unit
+    listed = dict(_listed(expressions, scope, where))
+    reads = expressions.unit.shared.reads
     for reading in readings:
-        chosen = _longest(reading, scope.fixed)
+        chosen = _longest(reading, scope.fixed, listed)
         if chosen is None:
             continue
-        index, key = chosen
-        whole = len(key) == len(index.columns)
-        lock = replace(unit.shared.reads[reading.place], index=index.index_id, key=key)
-        unit.shared.reads[reading.place] = lock
-        if reading.holds and index.unique and whole:
-            unit.shared.reads[reading.place] = lock = replace(lock, mode=reading.holds, keep=True)
+        index, keys = chosen
+        whole = index.unique and len(keys[0]) == len(index.columns)
+        reading.one_row = whole and len(keys) == 1
+        lock = replace(reads[reading.place], index=index.index_id)
+        if reading.holds and whole:
+            lock = replace(lock, mode=reading.holds, keep=True)
+        reads[reading.place] = replace(lock, key=keys[0])
+        reads += [replace(lock, key=key) for key in keys[1:]]
         lead = next((other for other in reading.info.indexes if other.unique), None)
         if reading.holds == "U" and whole and index is lead and reading.text >= 0:
             # Others that look for this key meet the lock in the session's table; writers meet the row lock.
             text = reading.texts[reading.text]
             reading.texts[reading.text] = text.replace("FOR NO KEY UPDATE", "FOR SHARE", 1)
-
-
-def one_row(unit: Unit, reading: Reading) -> bool:
-    """Whether the conditions name one key of a unique index, so that at most one row is found."""
-    lock = unit.shared.reads[reading.place]
-    return any(
-        index.unique and index.index_id == lock.index and len(index.columns) == len(lock.key)
-        for index in reading.info.indexes
-    )
 
 
 def computed(unit: Unit, node: t.Node) -> bool:
@@ -166,6 +163,22 @@ def _conjuncts(node: t.Node | None, names: frozenset[str] | None) -> Iterable[_F
         yield from _conjuncts(node.right, names)
     elif isinstance(node, t.Compare) and node.op == "=":
         yield node, names
+
+
+def _listed(expressions: Expressions, scope: Scope, node: t.Node | None) -> Iterable[tuple[str, list[Value]]]:
+    """The columns that the WHERE gives one of several known values."""
+    if isinstance(node, t.Parenthesis):
+        yield from _listed(expressions, scope, node.operand)
+    elif isinstance(node, t.Logic) and node.op == "AND":
+        yield from _listed(expressions, scope, node.left)
+        yield from _listed(expressions, scope, node.right)
+    elif isinstance(node, t.InList) and not node.negated and len(node.items) <= _MOST_KEYS:
+        column = _side(expressions, scope, node.operand)
+        values = [_side(expressions, scope, item) for item in node.items]
+        if column is not None and column.source is not None:
+            known = [value.value for value in values if value is not None and value.known]
+            if len(known) == len(values):
+                yield column.value.sql, known
 
 
 def _joined(source: t.Source) -> list[_Fact]:
@@ -280,21 +293,25 @@ def _known(unit: Unit, node: t.Node) -> bool:
     return False
 
 
-def _longest(reading: Reading, fixed: dict[str, Value]) -> tuple[IndexInfo, tuple[str, ...]] | None:
-    """The index of which the most leading columns are fixed: a whole unique one before a longer one."""
-    best: tuple[tuple[bool, int], IndexInfo, tuple[str, ...]] | None = None
+def _longest(
+    reading: Reading, fixed: dict[str, Value], listed: dict[str, list[Value]]
+) -> tuple[IndexInfo, list[tuple[str, ...]]] | None:
+    """The index of which the most leading columns are fixed, a whole unique one before a longer one; and the keys."""
+    best: tuple[tuple[bool, int], IndexInfo, list[tuple[str, ...]]] | None = None
     for index in reading.info.indexes:
-        key: list[str] = []
+        keys: list[tuple[str, ...]] = [()]
         for place in index.columns:
-            value = fixed.get(reading.bound.sql[place])
-            text = _key(reading.info.columns[place], value) if value is not None else None
-            if text is None:
+            sql = reading.bound.sql[place]
+            values = [fixed[sql]] if sql in fixed else listed.get(sql, [])
+            texts = [_key(reading.info.columns[place], value) for value in values]
+            known = [text for text in texts if text is not None]
+            if not known or len(known) < len(texts) or len(keys) * len(known) > _MOST_KEYS:
                 break
-            key.append(text)
-        if key:
-            worth = (index.unique and len(key) == len(index.columns), len(key))
-            if best is None or worth > best[0]:
-                best = (worth, index, tuple(key))
+            keys = [(*key, text) for key in keys for text in known]
+        width = len(keys[0])
+        worth = (index.unique and width == len(index.columns), width)
+        if width and (best is None or worth > best[0]):
+            best = (worth, index, keys)
     return None if best is None else (best[1], best[2])
 
 

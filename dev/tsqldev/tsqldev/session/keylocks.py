@@ -63,10 +63,10 @@ class KeyLocks:
     def read(self, compiled: Compiled, types: Sequence[SqlType], data: Sequence[object]) -> list[Key]:
         """Take or wait for what the statement reads, within it. Answers the keys to `forget` without a row."""
         held: list[Key] = []
-        for lock in compiled.reads:
-            if not lock.keep and not self._wanted(lock):
-                continue
-            values = self._values(compiled, lock, types, data)
+        needed = [lock for lock in compiled.reads if lock.keep or self._wanted(lock)]
+        known = self._values(needed, types, data)
+        for lock in needed:
+            values = tuple(known[text] for text in lock.key)
             keep = lock.keep and self._session.transactions.count > 0
             timeout = 0 if lock.nowait else self._session.settings.lock_timeout
             # A row that is held by a hint keeps readers of the whole table away by PostgreSQL's lock, if at all.
@@ -107,17 +107,15 @@ class KeyLocks:
             self._versioned[key] = bool(rows and rows[0][0])
         return self._versioned[key]
 
-    def _values(
-        self, compiled: Compiled, lock: ReadLock, types: Sequence[SqlType], data: Sequence[object]
-    ) -> tuple[object, ...]:
-        """What the key expressions of a lock are for these parameters."""
-        values = [_plain(text, data) for text in lock.key]
-        if None not in values:
-            return tuple(values)
-        rows, _ = self._session.backend.run(
-            f"SELECT {', '.join(lock.key)}", types, data, (self._session.catalog.version, "keys")
-        )
-        return tuple(rows[0])
+    def _values(self, locks: Sequence[ReadLock], types: Sequence[SqlType], data: Sequence[object]) -> dict[str, object]:
+        """What the key expressions of the locks are for these parameters."""
+        found = {text: _plain(text, data) for lock in locks for text in lock.key}
+        asked = [text for text, value in found.items() if value is None]
+        if asked:
+            key = (self._session.catalog.version, "keys")
+            rows, _ = self._session.backend.run(f"SELECT {', '.join(asked)}", types, data, key)
+            found.update(zip(asked, rows[0], strict=True))
+        return found
 
     def _let_finish(self, table: int, timeout: int) -> None:
         """Changes that had begun before the range was taken do not know of it: they end first.
