@@ -8,6 +8,7 @@ and fails if there are any, so that a new batch is looked at (and shown to Micro
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import re
 import sys
@@ -58,14 +59,17 @@ def traced(path: Path) -> Iterator[dict[str, str]]:
 
 
 def add(corpus: Path, traces: Sequence[Path]) -> int:
-    """Add what is new; answers how many shapes that were."""
-    known = read(corpus)
-    before = len(known)
-    for trace in traces:
-        for entry in traced(trace):
-            known.setdefault(shape(entry["text"]), entry)
-    lines = [json.dumps(known[key], ensure_ascii=False, sort_keys=True) for key in sorted(known)]
-    corpus.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """Add what is new; answers how many shapes that were. Several processes may add at once."""
+    with corpus.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        known = read(corpus)
+        before = len(known)
+        for trace in traces:
+            for entry in traced(trace):
+                known.setdefault(shape(entry["text"]), entry)
+        lines = [json.dumps(known[key], ensure_ascii=False, sort_keys=True) for key in sorted(known)]
+        file.truncate(0)
+        file.write("".join(f"{line}\n" for line in lines))
     return len(known) - before
 
 
