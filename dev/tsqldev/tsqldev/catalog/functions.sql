@@ -35,7 +35,7 @@ create function meta.default_schema(db int) returns text stable language sql as 
 $$;
 
 create function meta.sees_object(db int, object int) returns boolean stable language sql as $$
-    select meta.sees_all(db) or object in (select meta.visible_objects(db))
+    select meta.sees_everything(db) or object in (select meta.visible_objects(db))
 $$;
 
 -- The object of a name, without regard to who asks: in the schema named, or the default schema, then dbo.
@@ -153,7 +153,7 @@ create function sys.columnproperty(object int, col text, property text) returns 
         when 'scale' then meta.type_scale(type_name, scale)
         when 'charmaxlen' then case when length is not null then length end
         when 'usesansitrim' then case when type_name in ('char', 'varchar', 'binary', 'varbinary') then 1 end
-    end from meta.columns where object_id = object and key = meta.fold(col)
+    end from meta.columns where object_id = object and key = meta.fold(col) and meta.sees_object(meta.current_db(), object)
 $$;
 
 create function sys.objectproperty(id int, property text) returns int stable language sql as $$
@@ -193,7 +193,7 @@ create function sys.objectproperty(id int, property text) returns int stable lan
         when 'cnstisnottrusted' then (select is_not_trusted from (
             select object_id, is_not_trusted from meta.check_constraints
             union all select object_id, is_not_trusted from meta.foreign_keys) k where k.object_id = id)::int
-    end from meta.objects o where object_id = id and database_id = meta.current_db()
+    end from meta.objects o where object_id = id and database_id = meta.current_db() and meta.sees_object(database_id, object_id)
 $$;
 
 create function sys.indexproperty(object int, index_name text, property text) returns int stable language sql as $$
@@ -212,6 +212,7 @@ create function sys.indexproperty(object int, index_name text, property text) re
         when 'ispagelockdisallowed' then (not allow_page_locks)::int
         when 'isrowlockdisallowed' then (not allow_row_locks)::int
     end from meta.indexes where object_id = object and key = meta.fold(index_name)
+      and meta.sees_object(meta.current_db(), object)
 $$;
 
 create function sys.index_col(object text, index_number int, ordinal int) returns text stable language sql as $$
