@@ -246,13 +246,16 @@ def test_readers_see_the_old_or_the_new_table_and_never_an_error(world: World, p
     readers = [threading.Thread(target=read) for _ in range(4)]
     for reader in readers:
         reader.start()
-    time.sleep(0.3)
-    snapshot.exchange(world.target(), dsn, record)
-    snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
-    time.sleep(0.3)
-    stop.set()
-    for reader in readers:
-        reader.join(20)
+    try:
+        time.sleep(0.3)
+        snapshot.exchange(world.target(), dsn, record)
+        snapshot.decide(world.target(), world.ledger, world.context(world.settled(prepared)))
+        time.sleep(0.3)
+    finally:
+        # Threads that go on for ever would keep the whole test process from ending.
+        stop.set()
+        for reader in readers:
+            reader.join(20)
     assert not errors and seen == {1, 2}
 
 

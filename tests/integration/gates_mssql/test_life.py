@@ -176,15 +176,18 @@ def test_reconnects_that_race_the_closing_never_win(live: LiveGate) -> None:
     deadline = time.monotonic() + 20
     while not logins and time.monotonic() < deadline:
         time.sleep(0.05)
-    live.gate.close(operation, principal)
-    closed.set()
-    settlement = live.settlement(operation)
-    settlement.prove_quiescence()
-    time.sleep(1.0)
-    assert live.sessions(principal.sid) == 0
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        live.gate.close(operation, principal)
+        closed.set()
+        settlement = live.settlement(operation)
+        settlement.prove_quiescence()
+        time.sleep(1.0)
+        assert live.sessions(principal.sid) == 0
+    finally:
+        # Threads that go on for ever would keep the whole test process from ending.
+        stop.set()
+        for thread in threads:
+            thread.join()
     assert False in logins, "no reconnect succeeded before the closing: the race was never run"
     assert True not in logins
     assert settlement.finalize().state == "FAILED"
