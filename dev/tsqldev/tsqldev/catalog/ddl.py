@@ -213,4 +213,5 @@ def _handler(tokens: list[Token]) -> Handler:
             return handler
     if tokens[0].kind == END:
         raise SqlError(102, "Incorrect syntax near ''.", severity=15)
-    raise unsupported("the statement " + " ".join(words[:3] or [tokens[0].value]))
+    length = 4 if words[1:3] == ["OR", "ALTER"] else 3
+    raise unsupported("the statement " + " ".join(words[:length] or [tokens[0].value]))
