@@ -15,13 +15,19 @@ def _hook() -> DponeLedgerHook:
 
 
 def listed(dag_id: str | None, run_id: str | None, task_id: str | None, map_index: int | None) -> list[dict[str, Any]]:
-    """Attempts of one task instance in order of their tries, or the newest that match, newest first."""
+    """Attempts of one task in order of their tries, or the newest that match, newest first.
+
+    The UI names no map index for a task that is not mapped, and none for all instances of one that is.
+    """
     store = _hook().attempts()
     if dag_id and run_id and task_id and map_index is not None:
         return [row(operation) for operation in store.find(dag_id, run_id, task_id, map_index)]
     wanted = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
     rows = [row(operation) for operation in store.recent(500)]
-    return [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
+    found = [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
+    if dag_id and run_id and task_id:
+        found.sort(key=lambda each: (each["map_index"], each["try_number"]))
+    return found
 
 
 def unresolved() -> list[dict[str, Any]]:

@@ -26,7 +26,9 @@ def test_no_process_of_the_stack_is_left(run: MainJob) -> None:
 
 def test_a_run_killed_while_its_dags_run_is_settled_by_the_next_one(run: MainJob) -> None:
     command = [sys.executable, "-m", "dpone_demo", "run", "--state-dir", str(run.state)]
-    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    said = run.state / "second-run.log"
+    with said.open("wb") as output:
+        killed = subprocess.Popen(command, stdout=output, stderr=output)
     known = set((run.state / "logs" / "tasks").rglob("*.log"))
 
     def issued() -> bool:
@@ -35,7 +37,7 @@ def test_a_run_killed_while_its_dags_run_is_settled_by_the_next_one(run: MainJob
 
     deadline = time.monotonic() + 900
     while not issued():
-        assert killed.poll() is None and time.monotonic() < deadline, "no task of the second run got to work"
+        assert killed.poll() is None and time.monotonic() < deadline, said.read_text()[-3000:]
         time.sleep(0.2)
     killed.kill()
     killed.wait()
