@@ -124,7 +124,10 @@ _COLUMNS: list[tuple[SqlType, st.SearchStrategy[object]]] = [
     (SqlType("real"), st.floats(width=32, allow_nan=False, allow_infinity=False)),
     (SqlType("decimal", precision=9, scale=2), st.integers(-(10**9) + 1, 10**9 - 1).map(lambda n: Decimal(f"{n}e-2"))),
     (SqlType("numeric", precision=19, scale=0), st.integers(-(10**19) + 1, 10**19 - 1).map(Decimal)),
-    (SqlType("decimal", precision=28, scale=9), st.integers(-(10**28) + 1, 10**28 - 1).map(lambda n: Decimal(n) / 1)),
+    (
+        SqlType("decimal", precision=28, scale=9),
+        st.integers(-(10**28) + 1, 10**28 - 1).map(lambda n: Decimal(f"{n}e-9")),
+    ),
     (SqlType("smallmoney"), st.integers(-(2**31), 2**31 - 1).map(lambda n: Decimal(f"{n}e-4"))),
     (SqlType("datetime2", scale=6), st.integers(0, 3_652_059 * DAY - 1)),
     (SqlType("datetime2", scale=0), st.integers(0, 3_652_059 * DAY - 1)),

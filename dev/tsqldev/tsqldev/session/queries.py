@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from decimal import Decimal
@@ -242,21 +244,11 @@ def _send_stream(interp: Interpreter, columns: Sequence[Column], rows: Iterator[
     session = interp.session
     first = next(rows, None)
     session.sink.columns(columns)
-    count = 0
-
-    def counted() -> Iterator[Row]:
-        nonlocal count
-        if first is not None:
-            count = 1
-            yield first
-        for row in rows:
-            count += 1
-            yield row
-
-    session.sink.rows(counted())
-    for _ in rows:
-        count += 1
-    return count
+    numbers = itertools.count()
+    # Paired with a number each, which counts them without a step of Python for a row.
+    all_rows = zip(rows if first is None else itertools.chain((first,), rows), numbers, strict=False)
+    session.sink.rows(map(operator.itemgetter(0), all_rows))
+    return next(numbers) + sum(1 for _ in rows)
 
 
 # -- values

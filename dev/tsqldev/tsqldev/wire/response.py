@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from tsqldev.errors import SqlError
 from tsqldev.interfaces import Column, ResultSink, RpcParameter
@@ -13,6 +14,7 @@ from tsqldev.wire.transport import MessageWriter
 
 _ROWS_AT_ONCE = 32 * 1024
 _FEW_ROWS = 50
+_MOST_ROWS = 500
 
 
 class Response(ResultSink):
@@ -68,24 +70,31 @@ class Response(ResultSink):
         if self._attention():
             return
         self._release(more=True)
-        encode, write = plain_row_encoder(self._types), self._writer.write
+        source, write = iter(rows), self._writer.write
+        encode = plain_row_encoder(self._types)
+        size = count = 0
+        # The first ones singly: how large a row is decides how many are encoded at once.
+        for row in islice(source, _FEW_ROWS):
+            data = encode(row)
+            size += len(data)
+            count += 1
+            write(data)
+            if self._attention():
+                return
+        if count < _FEW_ROWS:
+            return
+        at_once = max(1, min(_FEW_ROWS * _ROWS_AT_ONCE // size, _MOST_ROWS))
+        encode = row_encoder(self._types)
         pending: list[bytes] = []
-        size = 0
-        try:
-            for number, row in enumerate(rows):
-                if number == _FEW_ROWS:
-                    encode = row_encoder(self._types)
-                data = encode(row)
-                pending.append(data)
-                size += len(data)
-                if size > _ROWS_AT_ONCE:
-                    write(b"".join(pending))
-                    pending.clear()
-                    size = 0
-                    if self._attention():
-                        return
-        finally:
-            write(b"".join(pending))
+        while True:
+            try:
+                pending.extend(map(encode, islice(source, at_once)))
+            finally:
+                # An error in the middle follows the rows before it.
+                write(b"".join(pending))
+            if not pending or self._attention():
+                return
+            pending.clear()
 
     def done(self, count: int | None, *, command: str = "") -> None:
         self._hold(tokens.DONE_IN_PROCEDURE if self._depth else tokens.DONE, count, command)

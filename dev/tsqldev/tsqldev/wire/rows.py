@@ -52,6 +52,7 @@ def row_encoder(types: tuple[SqlType, ...]) -> RowEncoder:
     """The same, several times as fast; to be used for more than a few rows, because it has to be compiled."""
     names = [f"v{number}" for number in range(len(types))]
     known: dict[str, Any] = {"join": b"".join, "u16": struct.Struct("<H").pack, "scaled": exact_scaled}
+    known["fields"] = struct.Struct(">IHH8s").unpack
     known |= {"utf16": codecs.utf_16_le_encode, "failed": (struct.error, TypeError, AttributeError)}
     lines = ["def encode(row):", f"    {''.join(f'{name}, ' for name in names)} = row" if names else "    row"]
     parts: list[str] = []
@@ -107,13 +108,7 @@ def _fixed(type: SqlType, v: str) -> tuple[str, list[str]] | None:
     if name == "datetime":
         return "BiI", ["8", f"{v} // {DATETIME_UNITS_A_DAY}", f"{v} % {DATETIME_UNITS_A_DAY}"]
     if name == "uniqueidentifier":
-        return "BIHH8s", [
-            "16",
-            f"(u := {v}.int) >> 96",
-            "u >> 80 & 0xFFFF",
-            "u >> 64 & 0xFFFF",
-            f"(u & {_LOW64}).to_bytes(8, 'big')",
-        ]
+        return "BIHH8s", ["16", f"*fields({v}.int.to_bytes(16, 'big'))"]
     if name in ("decimal", "numeric"):
         size = decimal_length(18 if type.precision is None else type.precision)
         magnitude = ["abs(u)"] if size <= 8 else [f"(m := abs(u)) & {_LOW64}", "m >> 64"]
