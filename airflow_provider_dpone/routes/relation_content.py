@@ -40,6 +40,8 @@ _FIXED_TEXT = {
 _DECIMAL = ("decimal", "numeric")
 _SAME_WIDTH = ("char", "nchar", "binary")
 _VARIABLE = ("varchar", "nvarchar", "varbinary")
+#: How many columns are added to each other in one chain: a server refuses an expression of a thousand links as too deep.
+_CHAIN = 32
 _OLD_TEXT = {"text": "varchar(max)", "ntext": "nvarchar(max)"}
 
 
@@ -87,11 +89,17 @@ def read_content(connection: Connection, table: str, columns: Sequence[TableColu
         width = _UNLIMITED if _UNLIMITED in (width, size) else width + size
         forms.append(text.strip())
         hashed.append(column.description())
-    narrow = 0 <= width <= _NARROW_BYTES
-    row = " + ".join([_SQL.text("narrow_row" if narrow else "wide_row").strip(), *forms])
+    row = _row(forms, narrow=0 <= width <= _NARROW_BYTES)
     ((rows, total),) = drain(connection, _SQL.text("content", row=row, table=table))[0]
     document = {"schema": _SCHEMA, "columns": hashed, "rows": int(rows), "sum": str(int(total or 0))}
     return TableContent(rows=int(rows), sha256=exact_sha256(document), unchecked=unchecked)
+
+
+def _row(forms: Sequence[str], *, narrow: bool) -> str:
+    """All columns as one value. Each chain begins with a value that says whether what is added to it may be cut."""
+    first = _SQL.text("narrow_row" if narrow else "wide_row").strip()
+    chains = [" + ".join([first, *forms[start : start + _CHAIN]]) for start in range(0, len(forms), _CHAIN)]
+    return " + ".join(f"({chain})" for chain in chains) or first
 
 
 def _form(column: TableColumn) -> tuple[str, int] | None:

@@ -207,3 +207,13 @@ def test_one_statement_a_table_and_two_for_all(place: Place) -> None:
     counting = Counting(lambda: connect(place.dsn))
     relation_inventory.observe(counting, place.dsn.database, names, content="digest")
     assert (counting.connections, len(counting.batches)) == (1, 2 + 3)
+
+
+def test_a_table_of_a_thousand_columns_is_hashed_to_its_last_one(place: Place) -> None:
+    kinds = ("int", "varchar(40)", "decimal(9,2)", "datetime2(7)")
+    name = place.table(", ".join(f"[c{number}] {kinds[number % 4]} NULL" for number in range(1000)))
+    table = quote_mssql(SCHEMA, name)
+    place.run(f"INSERT INTO {table} ([c0]) VALUES (1);")
+    before = place.digest(name)
+    place.run(f"UPDATE {table} SET [c999] = '2000-01-01T00:00:00';")
+    assert place.digest(name) != before
