@@ -7,6 +7,8 @@ to be taken from the run itself.
 
 from __future__ import annotations
 
+import os
+import stat
 import xml.etree.ElementTree as ET  # written by the profile's runner, bounded, and bound by its digest before it is parsed
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +20,7 @@ from airflow_provider_dpone.contracts.gate_profile import SCHEMA, GateReceipt, r
 SUMMARY_SCHEMA = "dpone.component-profile-result.v2"
 SUMMARY, JUNIT = "summary.json", "junit.xml"
 _FILE_LIMIT = 1024 * 1024
+_TEXT_LIMIT = 2000
 #: How a case of junit.xml ended, by the element that it holds.
 _OUTCOMES = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
@@ -54,7 +57,7 @@ def _receipt(folder: Path, summary: dict[str, Any]) -> GateReceipt:
 def _junit_cases(folder: Path, junit: bytes) -> list[tuple[str, str]]:
     try:
         cases = list(ET.fromstring(junit).iter("testcase"))
-    except ET.ParseError as err:
+    except (ET.ParseError, ValueError, LookupError) as err:  # the last two: an encoding that the parser does not have
         raise _refusal(folder, "its junit.xml is not XML") from err
     ends = (next((_OUTCOMES[child.tag] for child in case if child.tag in _OUTCOMES), "passed") for case in cases)
     return sorted((case.get("name", ""), end) for case, end in zip(cases, ends, strict=True))
@@ -69,18 +72,27 @@ def _summary(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(_FILE_LIMIT + 1)
+        # Not blocking: opening a pipe would wait for somebody who writes it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(_FILE_LIMIT + 1) if plain else b""
     except OSError as err:
         raise _refusal(path.parent, f"{path.name} cannot be read: {err.strerror}") from err
+    if not plain:
+        _refuse(path.parent, f"{path.name} is no plain file")
     if len(data) > _FILE_LIMIT:
         _refuse(path.parent, f"{path.name} is larger than {_FILE_LIMIT} bytes")
     return data
 
 
 def _problems(summary: dict[str, Any]) -> str:
+    """What the run said went wrong, as far as a terminal can show it: nobody has verified this text."""
     found = summary.get("problems")
-    return "; ".join(map(str, found)) if isinstance(found, list) and found else "it does not say why"
+    if not isinstance(found, list) or not found:
+        return "it does not say why"
+    text = "; ".join(map(str, found))
+    shown = "".join(each if each.isprintable() else "?" for each in text[:_TEXT_LIMIT])
+    return shown if len(text) <= _TEXT_LIMIT else f"{shown} ..."
 
 
 def _refuse(folder: Path, what: str) -> NoReturn:

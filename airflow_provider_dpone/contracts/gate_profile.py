@@ -108,7 +108,7 @@ class Engine:
     version_text: str
 
     def __post_init__(self) -> None:
-        if type(self.product_version) is not str or not _VERSION.fullmatch(self.product_version):
+        if not _VERSION.fullmatch(rules.identity_text(self.product_version, "engine_product_version", limit=128)):
             rules.refuse("engine_product_version")
         rules.trimmed_text(self.version_text, "engine_version_text")
         rules.trimmed_text(self.name, "engine_name", limit=128)

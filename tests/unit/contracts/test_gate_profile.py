@@ -201,3 +201,10 @@ def test_cases_stand_in_order_and_a_source_without_a_commit_is_not_clean() -> No
     for wrong in ("", " ", "x" * 600):
         with pytest.raises(AdmissionRefused):
             engine_of(wrong, "16.0")
+
+
+def test_a_product_version_fits_the_column_that_it_is_stored_in() -> None:
+    assert replace(SERVER, product_version="1" * 128).product_version
+    for version in ("1" * 129, 16, "16.", "16.0\n"):
+        with pytest.raises(AdmissionRefused, match="engine_product_version"):
+            replace(SERVER, product_version=version)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -193,3 +194,29 @@ def test_a_missing_or_huge_or_garbled_file_is_refused(folder: Path, name: str) -
         change(folder / name)
         with pytest.raises(ConfigurationError):
             read_profile_folder(folder)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["summary.json", "junit.xml"])
+def test_a_pipe_is_not_waited_for(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(ConfigurationError, match="no plain file"):
+        read_profile_folder(folder)
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "shift_jis", "no-such-encoding"])
+def test_a_junit_in_an_unknown_encoding_is_refused(folder: Path, encoding: str) -> None:
+    junit = f'<?xml version="1.0" encoding="{encoding}"?><testsuite/>'.encode()
+    (folder / "junit.xml").write_bytes(junit)
+    edit(folder, lambda summary: summary.update(junit_sha256=sha256_text(junit)))
+    with pytest.raises(ConfigurationError, match="not XML"):
+        read_profile_folder(folder)
+
+
+def test_what_a_run_says_went_wrong_is_shown_without_what_a_terminal_would_obey(folder: Path) -> None:
+    problems = ["\x1b[2Jred\nINFO recorded", "\ud800", "x" * 9000]
+    edit(folder, lambda summary: summary.update(receipt_sha256=None, problems=problems))
+    with pytest.raises(ConfigurationError, match=r"no receipt: \?\[2Jred\?INFO recorded; \?; x+ \.\.\.") as refused:
+        read_profile_folder(folder)
+    assert len(refused.value.happened) < 3000
