@@ -81,11 +81,14 @@ class AttemptStore:
         """Every RUNNING or COMMIT_UNKNOWN operation: what a sweep and an operator look at."""
         return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_unresolved", [])))
 
-    def recent(self, limit: int = 200) -> tuple[Operation, ...]:
-        """The operations that were admitted last, the newest first, at most ``limit``."""
+    def recent(
+        self, limit: int = 200, *, dag_id: str = "", run_id: str = "", task_id: str = ""
+    ) -> tuple[Operation, ...]:
+        """The operations that were admitted last, the newest first, at most ``limit``; of one DAG, run or task if given."""
         if type(limit) is not int or not 1 <= limit <= 10_000:
             raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
-        return self._ledger.read(lambda transaction: read_newest(transaction, ("operations_recent", [limit])))
+        selection: Part = ("operations_recent", [limit, dag_id, run_id, task_id])
+        return self._ledger.read(lambda transaction: read_newest(transaction, selection))
 
     def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:
         """Unresolved operations of any family on these guards. A dry look: only admission decides."""

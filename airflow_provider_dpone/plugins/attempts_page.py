@@ -6,6 +6,7 @@ depends on Airflow's own user, and rows of DAGs that this user may not read are 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,10 +19,14 @@ from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 
-from airflow_provider_dpone.contracts.errors import GuardError
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, GuardError
+from airflow_provider_dpone.contracts.rules import digest
 from airflow_provider_dpone.plugins import attempts_view
 
 User = Annotated[BaseUser, Depends(get_user)]
+
+#: As Airflow writes one: -1, or up to nine digits.
+_MAP_INDEX = re.compile(r"-1|[0-9]{1,9}")
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=select_autoescape(default=True)
@@ -55,9 +60,9 @@ def attempts(
     unresolved: Annotated[bool, Query()] = False,
 ) -> HTMLResponse:
     """A list: of one task instance, of a run, or the newest."""
-    rows = _rows(user, dag_id, run_id, task_id, map_index, unresolved)
+    rows, hidden = _rows(user, dag_id, run_id, task_id, map_index, unresolved)
     selected = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": _index(map_index)}
-    return _page("attempts.html", rows=rows, selected=selected, unresolved=unresolved)
+    return _page("attempts.html", rows=rows, hidden=hidden, selected=selected, unresolved=unresolved)
 
 
 def attempts_document(
@@ -69,7 +74,7 @@ def attempts_document(
     unresolved: Annotated[bool, Query()] = False,
 ) -> list[dict[str, Any]]:
     """The same list as JSON."""
-    return _rows(user, dag_id, run_id, task_id, map_index, unresolved)
+    return _rows(user, dag_id, run_id, task_id, map_index, unresolved)[0]
 
 
 def attempt(user: User, attempt_sha256: str) -> HTMLResponse:
@@ -79,7 +84,10 @@ def attempt(user: User, attempt_sha256: str) -> HTMLResponse:
 
 def attempt_document(user: User, attempt_sha256: str) -> dict[str, Any]:
     """The same as JSON."""
-    document = attempts_view.one(attempt_sha256)
+    try:
+        document = attempts_view.one(digest(attempt_sha256))
+    except AdmissionRefused:
+        document = None  # what is no digest names nothing
     if document is None or not _readable(user, document["coordinates"]["dag_id"]):
         raise HTTPException(404, "The ledger holds no such attempt, or not for you.")
     return document
@@ -87,9 +95,9 @@ def attempt_document(user: User, attempt_sha256: str) -> dict[str, Any]:
 
 def owners(user: User) -> HTMLResponse:
     """Activations, the domains they own with their epochs, and the operations that block."""
-    blocking = [row for row in attempts_view.unresolved() if _readable(user, row["dag_id"])]
-    shown = {"authority": attempts_view.authority(), "owners": attempts_view.owners(), "blocking": blocking}
-    return _page("owners.html", **shown)
+    blocking, hidden = _allowed(user, attempts_view.unresolved())
+    shown = {"authority": attempts_view.authority(), "owners": attempts_view.owners()}
+    return _page("owners.html", blocking=blocking, hidden=hidden, **shown)
 
 
 def _rows(
@@ -99,21 +107,21 @@ def _rows(
     task_id: str | None,
     map_index: str | None,
     unresolved: bool,
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], bool]:
     if unresolved:
-        rows = attempts_view.unresolved()
-    else:
-        rows = attempts_view.listed(dag_id, run_id, task_id, _index(map_index))
-    allowed: dict[str, bool] = {}
-    for row in rows:
-        allowed.setdefault(row["dag_id"], False)
-    allowed = {name: _readable(user, name) for name in allowed}
-    return [row for row in rows if allowed[row["dag_id"]]]
+        return _allowed(user, attempts_view.unresolved())
+    return _allowed(user, attempts_view.listed(dag_id, run_id, task_id, _index(map_index)))
+
+
+def _allowed(user: BaseUser, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
+    """The rows of DAGs that the user may read, and whether there are others: "none" would be a lie then."""
+    readable = {name: _readable(user, name) for name in dict.fromkeys(row["dag_id"] for row in rows)}
+    return [row for row in rows if readable[row["dag_id"]]], not all(readable.values())
 
 
 def _index(text: str | None) -> int | None:
-    """The UI leaves ``{MAP_INDEX}`` as it is for a task that is not mapped."""
-    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+    """The UI leaves ``{MAP_INDEX}`` as it is for a task that is not mapped; what is no index selects none."""
+    return int(text) if text is not None and _MAP_INDEX.fullmatch(text) else None
 
 
 def _readable(user: BaseUser, dag_id: str) -> bool:

@@ -83,7 +83,7 @@ def test_attempts_of_unreadable_dags_are_left_out_and_text_is_escaped(monkeypatc
 
 def test_an_attempt_of_an_unreadable_dag_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts_view, "one", lambda _: {"coordinates": {"dag_id": "closed"}})
-    assert get(signed_in(monkeypatch, {"open"}), "/api/attempts/sha256:0").status_code == 404
+    assert get(signed_in(monkeypatch, {"open"}), "/api/attempts/sha256:" + "0" * 64).status_code == 404
 
 
 def test_the_placeholder_of_an_unmapped_task_is_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +143,33 @@ def test_triggers_can_be_built_again_from_what_they_say() -> None:
         path, arguments = trigger.serialize()
         assert path == f"{type(trigger).__module__}.{type(trigger).__name__}"
         assert type(trigger)(**arguments).serialize() == (path, arguments)
+
+
+@pytest.mark.parametrize("text", ["--1", "-", "²", "٣", "1e5", " 1", "%00", "9" * 30, "9" * 5000, "-2"])
+def test_what_is_no_map_index_selects_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    asked: list[Any] = []
+
+    def listed(*arguments: Any) -> list[Any]:
+        asked.append(arguments)
+        return []
+
+    monkeypatch.setattr(attempts_view, "listed", listed)
+    assert get(signed_in(monkeypatch, set()), f"/attempts?map_index={text}").status_code == 200
+    assert asked == [(None, None, None, None)]
+
+
+@pytest.mark.parametrize("name", ["x", "sha256:0", "sha256:" + "AB" * 32, "%00", "sha256:" + "0" * 5000])
+def test_what_is_no_digest_names_no_attempt(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(attempts_view, "one", lambda _: pytest.fail("the ledger was asked"))
+    for path in ("/attempts/", "/api/attempts/"):
+        assert get(signed_in(monkeypatch, {"open"}), path + name).status_code == 404
+
+
+def test_nobody_is_told_that_nothing_blocks_because_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts_view, "unresolved", lambda: [row("closed")])
+    monkeypatch.setattr(attempts_view, "owners", list)
+    monkeypatch.setattr(attempts_view, "authority", lambda: None)
+    for path in ("/attempts?unresolved=true", "/owners"):
+        page = get(signed_in(monkeypatch, {"open"}), path).text
+        assert "Nothing is unresolved" not in page and "DAGs" in page and "sha256:closed" not in page
+        assert "Nothing is unresolved" not in get(signed_in(monkeypatch, {"closed"}), path).text

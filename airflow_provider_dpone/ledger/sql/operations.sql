@@ -95,10 +95,15 @@ INSERT INTO @keys ([operation_key]) SELECT p.[operation_key] FROM {{control}}.[c
 {{operation_rows}}
 
 -- name: operations_recent
--- The execution operations that were admitted last.
+-- The execution operations that were admitted last, of one DAG, run or task where they are not empty.
 DECLARE @limit int = ?;
+DECLARE @dag nvarchar(1024) = ?;
+DECLARE @run nvarchar(1024) = ?;
+DECLARE @task nvarchar(1024) = ?;
 DECLARE @keys TABLE ([operation_key] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY);
-INSERT INTO @keys ([operation_key]) SELECT TOP (@limit) c.[operation_key] FROM {{extension}}.[attempt_coordinates] AS c ORDER BY c.[admitted_at] DESC, c.[operation_key];
+INSERT INTO @keys ([operation_key]) SELECT TOP (@limit) c.[operation_key] FROM {{extension}}.[attempt_coordinates] AS c
+WHERE (@dag = N'' OR c.[dag_id] = @dag) AND (@run = N'' OR c.[run_id] = @run) AND (@task = N'' OR c.[task_id] = @task)
+ORDER BY c.[admitted_at] DESC, c.[operation_key];
 {{operation_rows}}
 
 -- name: blockers

@@ -285,6 +285,17 @@ def test_the_newest_operations_come_first(ledger: LiveLedger) -> None:
     assert list(ledger.attempts.recent(3)) == admitted[::-1]
 
 
+def test_an_old_run_is_found_behind_newer_ones(ledger: LiveLedger) -> None:
+    activation = ledger.active(3)
+    old, *_ = [ledger.admit(activation, f"w{number:03}") for number in range(3)]
+    where = old.coordinates
+    recent = ledger.attempts.recent
+    assert recent(1, dag_id=where.dag_id, run_id=where.run_id, task_id=where.task_id) == (old,)
+    assert recent(1, run_id=where.run_id) == (old,)
+    for wanted in ({"dag_id": "another"}, {"run_id": where.run_id + "'"}, {"run_id": "%"}, {"task_id": "x" * 5000}):
+        assert recent(1, **wanted) == ()
+
+
 def test_large_evidence_is_kept_and_too_large_evidence_is_refused(ledger: LiveLedger) -> None:
     operation = ledger.admit(ledger.active())
     document = {"schema": "x", "text": "a" * 1_000_000}
