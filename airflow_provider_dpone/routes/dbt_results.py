@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dpone.contracts.errors import GuardError
+from airflow_provider_dpone.contracts import rules
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, GuardError
 
 #: Put into dbt's environment; dbt repeats it in the metadata of its artifacts without the first part of the name.
 INVOCATION_VARIABLE = "DBT_ENV_CUSTOM_ENV_DPONE_INVOCATION"
@@ -20,6 +21,10 @@ _INVOCATION = INVOCATION_VARIABLE.removeprefix("DBT_ENV_CUSTOM_ENV_")
 
 _GOOD = ("success", "pass", "warn", "no-op")
 _NAMED_AT_MOST = 20
+#: The largest run_results.json that is read. Parsed, a hostile one takes a worker fifty times as much memory.
+FILE_BYTES = 64 * 1024 * 1024
+#: The longest text of a node; dbt's own ids and statuses are far shorter.
+_TEXT = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,10 @@ def read_results(artifacts: Path, invocation: str) -> tuple[NodeResult, ...]:
     Raises DbtBuildFailed when there are none: dbt never came so far, was killed while it wrote, or it is another's file.
     """
     try:
-        document = json.loads((artifacts / "target" / "run_results.json").read_text(encoding="utf-8"))
+        path = artifacts / "target" / "run_results.json"
+        if path.stat().st_size > FILE_BYTES:
+            raise ValueError(f"more than {FILE_BYTES} bytes")
+        document = json.loads(path.read_text(encoding="utf-8"))
         said = document["metadata"]["env"][_INVOCATION]
         results = tuple(_result(entry) for entry in document["results"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
@@ -76,6 +84,15 @@ def require_success(results: Iterable[NodeResult], declared: Iterable[str]) -> N
 
 def _result(entry: Any) -> NodeResult:
     rows = (entry.get("adapter_response") or {}).get("rows_affected")
+    counted = type(rows) is int and 0 <= rows <= rules.BIGINT_MAX  # -1 is a driver's word for "not known"
     return NodeResult(
-        unique_id=str(entry["unique_id"]), status=str(entry["status"]), rows=rows if type(rows) is int else None
+        unique_id=_text(entry["unique_id"]), status=_text(entry["status"]), rows=rows if counted else None
     )
+
+
+def _text(value: object) -> str:
+    """What may be recorded in the ledger, and shown: bounded, one line, valid UTF-8."""
+    try:
+        return rules.identity_text(value, limit=_TEXT)
+    except AdmissionRefused as err:
+        raise ValueError("not the text of a node") from err

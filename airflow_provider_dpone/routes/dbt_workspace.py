@@ -15,16 +15,19 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.routes.os_user import OsUser
 
-#: Bounds of what is collected: bytes of one file and of all files, files, and folders below each other.
+#: Bounds of what is collected: bytes of one file and of all files, entries of whatever kind that are looked at, folders
+#: below each other; and how many refusals are named.
 FILE_BYTES = 256 * 1024 * 1024
 TOTAL_BYTES = 1024 * 1024 * 1024
-FILES = 50_000
+ENTRIES = 50_000
 DEPTH = 32
+NAMED = 100
 
 _CHUNK = 1024 * 1024
 _COLLECTED = ("target", "logs")
@@ -78,13 +81,19 @@ class Workspace:
         refused: list[str] = []
         self.artifacts.mkdir(mode=0o700)
         room = _Room()
-        with _opened(self.child) as child:
-            for name in _COLLECTED:
-                _collect(child, name, self.artifacts, room, refused, name, DEPTH)
+        try:
+            with _opened(self.child) as child:
+                for name in _COLLECTED:
+                    _collect(child, name, self.artifacts, room, refused, name, DEPTH)
+        except OSError as err:
+            refused.append(f"{self.child}: {err.strerror}")
+        if (more := len(refused) - NAMED) > 0:
+            refused[NAMED:] = [f"and {more} more"]
         try:
             shutil.rmtree(self.child)
-        except OSError as err:
-            refused.append(f"{self.child} could not be removed: {err.strerror}")
+        except (OSError, RecursionError) as err:
+            why = (err.strerror or err) if isinstance(err, OSError) else "its folders are too deep below each other"
+            refused.append(f"{self.child} could not be removed: {why}")
         return refused
 
 
@@ -123,11 +132,12 @@ class _Room:
 
     def __init__(self) -> None:
         self.bytes = TOTAL_BYTES
-        self.files = FILES
+        self.entries = ENTRIES
 
 
 def _collect(parent: int, name: str, into: Path, room: _Room, refused: list[str], shown: str, depth: int) -> None:
-    """Copy one entry of an open folder, and what is below it."""
+    """Copy one entry of an open folder, and what is below it. `shown` is its path as it can be printed."""
+    room.entries -= 1
     try:
         seen = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if reason := _reason(seen, room, depth):
@@ -138,14 +148,30 @@ def _collect(parent: int, name: str, into: Path, room: _Room, refused: list[str]
                 refused.append(f"{shown}: it was replaced while it was looked at")
             elif stat.S_ISDIR(seen.st_mode):
                 (into / name).mkdir(mode=0o700)
-                for entry in sorted(os.listdir(handle)):
-                    _collect(handle, entry, into / name, room, refused, f"{shown}/{entry}", depth - 1)
+                for entry in _entries(handle, room, refused, shown):
+                    _collect(handle, entry, into / name, room, refused, f"{shown}/{_printable(entry)}", depth - 1)
             elif not _copy(handle, into / name, room):
                 refused.append(f"{shown}: it grew while it was read")
     except FileNotFoundError:
         return
     except OSError as err:
         refused.append(f"{shown}: {err.strerror}")
+
+
+def _entries(handle: int, room: _Room, refused: list[str], shown: str) -> Iterator[str]:
+    """The names in a folder, as many as there is room for."""
+    with os.scandir(handle) as found:
+        names = sorted(entry.name for entry in islice(found, max(room.entries, 0) + 1))
+    for name in names:
+        if room.entries <= 0:
+            refused.append(f"{shown}: more than {ENTRIES} entries in all; the rest was not looked at")
+            return
+        yield name
+
+
+def _printable(name: str) -> str:
+    """A name that can end no line of a log and steer no terminal; bytes that are no UTF-8 stand escaped."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in name)
 
 
 def _reason(seen: os.stat_result, room: _Room, depth: int) -> str:
@@ -157,8 +183,8 @@ def _reason(seen: os.stat_result, room: _Room, depth: int) -> str:
         return "a file that has another name elsewhere"
     if seen.st_size > FILE_BYTES:
         return f"{seen.st_size} bytes, more than {FILE_BYTES}"
-    if seen.st_size > room.bytes or room.files == 0:
-        return f"more than {TOTAL_BYTES} bytes or {FILES} files in all"
+    if seen.st_size > room.bytes:
+        return f"more than {TOTAL_BYTES} bytes in all"
     return ""
 
 
@@ -173,7 +199,6 @@ _NAMED = {
 
 def _copy(handle: int, path: Path, room: _Room) -> bool:
     """Whether the file ended within its bounds; a part of one that did not is removed."""
-    room.files -= 1
     left = min(FILE_BYTES, room.bytes)
     with open(path, "xb") as out:
         while chunk := os.read(handle, _CHUNK):

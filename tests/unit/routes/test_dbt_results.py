@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_dpone.routes import dbt_results
 from airflow_provider_dpone.routes.dbt_results import DbtBuildFailed, NodeResult, read_results, require_success
 
 NONCE = "0f" * 16
+#: What no evidence can carry, or no log should.
+HOSTILE = ("\ud800", "a\nINFO recorded", "", "x" * 1025, 7, None, ["model.a"])
 
 
 def document(**members: Any) -> dict[str, Any]:
@@ -48,6 +51,8 @@ def test_the_results_of_this_invocation_are_read(tmp_path: Path) -> None:
         json.dumps(document(metadata={})),
         json.dumps(document(metadata=None)),
         "\ufeff{}",
+        *(json.dumps(document(results=[{"unique_id": bad, "status": "success"}])) for bad in HOSTILE),
+        *(json.dumps(document(results=[{"unique_id": "model.a", "status": bad}])) for bad in HOSTILE),
     ],
     ids=lambda text: text[:12],
 )
@@ -91,3 +96,24 @@ def test_a_warning_of_a_test_is_no_failure() -> None:
     results = [NodeResult(unique_id="model.a", status="success", rows=None)]
     results += [NodeResult(unique_id=f"test.{status}", status=status, rows=None) for status in ("warn", "no-op")]
     require_success(results, ["model.a"])
+
+
+def test_a_count_that_is_none_is_not_one(tmp_path: Path) -> None:
+    """A driver says -1 when it does not know; a hostile file anything. None of it reaches a sum."""
+    given = [-1, 2**63, True, "3", 1.5, None, 2**63 - 1, 0]
+    results = [
+        {"unique_id": f"model.{number}", "status": "success", "adapter_response": {"rows_affected": rows}}
+        for number, rows in enumerate(given)
+    ]
+    read = read_results(write(tmp_path, json.dumps(document(results=results))), NONCE)
+    assert [result.rows for result in read] == [None] * 6 + [2**63 - 1, 0]
+
+
+def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(document())
+    folder = write(tmp_path, text)
+    monkeypatch.setattr(dbt_results, "FILE_BYTES", len(text))
+    assert len(read_results(folder, NONCE)) == 2
+    monkeypatch.setattr(dbt_results, "FILE_BYTES", len(text) - 1)
+    with pytest.raises(DbtBuildFailed, match="dbt_results_unreadable"):
+        read_results(folder, NONCE)

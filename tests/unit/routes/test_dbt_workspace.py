@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,7 +96,7 @@ def test_files_are_bounded_one_by_one_and_together(workspace: Workspace, monkeyp
     refused = workspace.collect()
     assert refused == [
         "target/b: 101 bytes, more than 100",
-        "target/c: more than 150 bytes or 50000 files in all",
+        "target/c: more than 150 bytes in all",
     ]
     assert sorted(path.name for path in (workspace.artifacts / "target").iterdir()) == ["a", "d"]
 
@@ -124,6 +127,62 @@ def test_folders_are_followed_to_a_depth(workspace: Workspace, monkeypatch: pyte
     monkeypatch.setattr(dbt_workspace, "DEPTH", 2)
     (workspace.target / "1" / "2" / "3").mkdir(parents=True)
     assert workspace.collect() == ["target/1/2: more than 2 folders below each other"]
+
+
+def test_entries_are_bounded_of_whatever_kind_they_are(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty folders and links cost the worker's disk and log as files do."""
+    monkeypatch.setattr(dbt_workspace, "ENTRIES", 12)
+    monkeypatch.setattr(dbt_workspace, "NAMED", 3)
+    for number in range(30):
+        (workspace.target / str(number)).symlink_to("nowhere")
+    refused = workspace.collect()
+    # One of the twelve is the folder itself; the last refusal says that there are more entries.
+    assert len(refused) == 4 and refused[-1] == f"and {11 + 1 - 3} more"
+    assert not workspace.child.exists()
+
+
+def test_empty_folders_are_entries(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dbt_workspace, "ENTRIES", 5)
+    for number in range(10):
+        (workspace.target / str(number)).mkdir()
+    (workspace.logs / "dbt.log").write_text("too late")
+    refused = workspace.collect()
+    assert [line.split(":")[0] for line in refused] == ["target", "logs"]
+    assert len(list((workspace.artifacts / "target").iterdir())) == 4
+
+
+def test_the_first_entry_too_many_is_named(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dbt_workspace, "ENTRIES", 3)
+    for name in ("a", "b", "c"):
+        (workspace.target / name).write_text(name)
+    assert workspace.collect() == ["target: more than 3 entries in all; the rest was not looked at"]
+
+
+def test_a_name_is_printed_so_that_it_ends_no_line_of_the_log(workspace: Workspace) -> None:
+    for name in (b"a\nINFO recorded", b"\xff", "\x1b[2Jж".encode()):
+        os.mkfifo(os.fsencode(workspace.target) + b"/" + name)
+    refused = [line.removesuffix(": a pipe, not a plain file") for line in workspace.collect()]
+    assert refused == ["target/\\x1b[2Jж", "target/a\\nINFO recorded", "target/\\udcff"]
+
+
+def test_folders_too_deep_to_remove_are_named(workspace: Workspace) -> None:
+    handle = os.open(workspace.target, os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit()):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    refused = workspace.collect()
+    assert refused[0].endswith(f"/d: more than {dbt_workspace.DEPTH} folders below each other")
+    # Python 3.13 and later removes them, older ones say that they cannot.
+    assert workspace.child.exists() == (len(refused) == 2)
+    subprocess.run(["rm", "-rf", workspace.child], check=True)
+
+
+def test_a_folder_that_the_child_took_away_is_named(workspace: Workspace) -> None:
+    shutil.rmtree(workspace.child)
+    assert [line.rsplit(": ", 1)[1] for line in workspace.collect()] == ["No such file or directory"] * 2
 
 
 def test_an_attempt_has_a_folder_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
