@@ -39,7 +39,13 @@ REFUSAL_MARK = "DPONE_LEDGER: "
 #: Waits before a readback is tried again, in seconds. Reading again is always safe.
 _READBACK_WAITS = (0.2, 1.0, 3.0)
 
+#: Waits before a transaction that the server chose as deadlock victim is begun again, in seconds.
+_DEADLOCK_WAITS = (0.1, 0.5, 2.0)
+
 _LOCK_RESULTS = {-1: "the wait for it timed out", -2: "the wait was cancelled", -3: "the wait ended as deadlock victim"}
+
+
+_DEADLOCK = "control_deadlock"
 
 
 class _ManualConnection(Protocol):
@@ -104,9 +110,28 @@ class ControlLedger:
         ``work`` returns None to commit, or an answer when everything is already as asked: then nothing is written.
         ``readback`` runs in a later transaction on another connection and returns None when the change is not there.
 
+        A deadlock victim is begun again a few times, and ``work`` with it: the server's word that it rolled the
+        transaction back is certain, so this repeats nothing that may have happened.
+
         Raises ControlUnavailable when it is certain that nothing was committed, ``unknown`` when the commit was sent
         and its effect could not be read, and whatever ``work`` or ``readback`` refuse.
         """
+        for wait in _DEADLOCK_WAITS:
+            try:
+                return self._mutate_once(step, work, readback, unknown)
+            except ControlUnavailable as err:
+                if err.reason != _DEADLOCK:
+                    raise
+            time.sleep(wait)
+        return self._mutate_once(step, work, readback, unknown)
+
+    def _mutate_once(
+        self,
+        step: str,
+        work: Callable[[ControlTransaction], T | None],
+        readback: Callable[[ControlTransaction], T | None],
+        unknown: type[OutcomeUnknown],
+    ) -> T:
         with self._exclusive(step) as (connection, transaction):
             try:
                 answer = work(transaction)
@@ -197,7 +222,7 @@ class ControlLedger:
                 happened=f"{step}: the ledger's own rule {rule!r} refused a write that the rows read before allowed.",
             )
         return right_missing(self._role, step, err) or ControlUnavailable(
-            "control_operation",
+            _DEADLOCK if _is_deadlock(err) else "control_operation",
             happened=f"{step}: the control operation failed before its commit: {_cause(err)}",
             not_done="nothing was committed; the server rolled the transaction back.",
         )
@@ -280,6 +305,11 @@ def driver_errors() -> tuple[type[Exception], ...]:
     import mssql_python
 
     return (mssql_python.Error, RuntimeError, OSError)
+
+
+def _is_deadlock(err: Exception) -> bool:
+    """SQLSTATE 40001 (1205, 3960), for which the driver has this text and no number."""
+    return getattr(err, "driver_error", None) == "Serialization failure"
 
 
 def _cause(err: Exception) -> str:

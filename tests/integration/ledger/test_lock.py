@@ -83,3 +83,29 @@ def test_a_session_that_is_killed_inside_its_transaction_leaves_nothing(ledger: 
     assert gate is not None
     assert gate.state == "JOURNALED"
     assert ledger.gates.to_closing(operation.attempt).state == "CLOSING"
+
+
+def test_a_deadlock_victim_is_begun_again_and_its_change_happens_once(ledger: LiveLedger) -> None:
+    operation = ledger.admit(ledger.active(), principals=ledger.login())
+    ledger.rows("CREATE TABLE dbo.circle (id int NOT NULL PRIMARY KEY, n int); INSERT dbo.circle VALUES (1, 0), (2, 0)")
+    tries: list[int] = []
+    other: Any = ledger.connect()
+    other.setautocommit(True)
+    drain(other, "SET DEADLOCK_PRIORITY HIGH; BEGIN TRANSACTION; UPDATE dbo.circle SET n = 1 WHERE id = 2")
+    closing = threading.Thread(target=lambda: drain(other, "UPDATE dbo.circle SET n = 1 WHERE id = 1; COMMIT"))
+
+    def crossing(cursor: Cursor) -> None:
+        tries.append(1)
+        cursor.execute("UPDATE dbo.circle SET n = n + 10 WHERE id = 1")
+        if len(tries) == 1:
+            closing.start()
+            time.sleep(1)
+        cursor.execute("UPDATE dbo.circle SET n = n + 10 WHERE id = 2")
+
+    try:
+        assert ledger.gates.to_ready(operation.attempt, crossing).state == "READY"
+        closing.join(timeout=30)
+    finally:
+        other.close()
+    assert len(tries) == 2
+    assert ledger.rows("SELECT id, n FROM dbo.circle ORDER BY id") == [(1, 11), (2, 11)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mssql_python
 import pytest
 
 from airflow_provider_dpone.contracts.errors import (
@@ -121,6 +122,29 @@ def test_before_the_commit_every_failure_means_that_nothing_was_changed(step: st
     assert not refused.value.state_may_have_changed
     assert server.row is None
     assert all(connection.closed for connection in server.connections)
+
+
+def victims(times: int) -> Callable[[str], Exception | None]:
+    """The server ends the write as a deadlock victim so many times."""
+    left = [mssql_python.OperationalError("Serialization failure", "deadlock victim") for _ in range(times)]
+    return lambda found: left.pop() if found == "write" and left else None
+
+
+def test_a_deadlock_victim_is_begun_again_in_a_transaction_of_its_own() -> None:
+    server = Server()
+    server.fail = victims(2)
+    assert mutate(server) == "written"
+    assert [sum("COMMIT TRANSACTION" in batch for batch in c.batches) for c in server.connections] == [0, 0, 1, 0]
+
+
+def test_a_victim_for_the_fourth_time_is_reported_with_nothing_committed() -> None:
+    server = Server()
+    server.fail = victims(4)
+    with pytest.raises(ControlUnavailable) as refused:
+        mutate(server)
+    assert refused.value.reason == "control_deadlock"
+    assert server.row is None
+    assert len(server.connections) == 4
 
 
 def failing_once(step: str) -> Callable[[str], Exception | None]:
