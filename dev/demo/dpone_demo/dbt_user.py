@@ -28,7 +28,11 @@ def dbt_settings(work_root: Path) -> dict[str, str]:
     try:
         os_user.require_usable(os_user.resolve(user), work_root, [CHILD], inherited_environment())
     except ConfigurationError as refused:
-        print(f"  dbt runs as root. {refused.happened}", flush=True)
+        print(
+            "  note: dbt runs as root here, because another OS user cannot read this checkout (a folder that"
+            f" everybody may enter can be). {refused.happened}",
+            flush=True,
+        )
         return {}
     work_root.chmod(0o711)
     print(f"  dbt runs as the OS user {user}, which can read no password of this stack.", flush=True)
