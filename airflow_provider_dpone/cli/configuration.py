@@ -42,6 +42,7 @@ from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.drivers.quoting import as_compared
 from airflow_provider_dpone.ledger import LedgerSettings
 
 
@@ -100,7 +101,7 @@ class Configuration:
         seen: dict[str, str] = {}
         for role, account in self._roles("mssql").items():
             if isinstance(account, dict) and isinstance(login := account.get("user"), str):
-                other = seen.setdefault(login.casefold(), role)
+                other = seen.setdefault(as_compared(login), role)
                 if other != role:
                     raise self._wrong(
                         f"[mssql.roles.{role}] is the login of [mssql.roles.{other}]; say same_as if that is meant"

@@ -11,6 +11,7 @@ from airflow_provider_dpone.composition.physical import PhysicalDomain, observe_
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
+from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.ledger import LedgerSettings, enroll
 
 
@@ -23,6 +24,7 @@ def enroll_mssql(
     managed_schemas: Sequence[str],
 ) -> PhysicalDomain:
     """Enrol a SQL Server database of the ledger's instance with its bounded writer role."""
+    target_fence.require_outside(managed_schemas)
     identity = enroll.observe_mssql(installer, database)
     domain = observe_mssql(installer, service_id=settings.service_id, database=database)
     role = enroll.MsSqlEnrollment(identity=identity, writer_role=writer_role, managed_schemas=tuple(managed_schemas))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
@@ -17,6 +18,27 @@ def quote_in_script(part: str) -> str:
     if len(part.splitlines()) > 1 or part != part.rstrip("\r\n"):
         raise ConfigurationError("identifier", happened="an identifier in a script contains a line break.")
     return quote_mssql(part)
+
+
+def as_compared(name: str) -> str:
+    """A name as a SQL Server of the usual collation compares it: without case, width and trailing blanks.
+
+    Equal keys may be one name to a server; a server that compares exactly tells some of them apart.
+    """
+    return unicodedata.normalize("NFKC", name).casefold().rstrip()
+
+
+def require_one_spelling(names: Iterable[str]) -> None:
+    """Refuse two spellings of what may be one name to the server: one would be given what the other is denied."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(as_compared(name), name)
+        if other != name:
+            raise ConfigurationError(
+                "identifier",
+                happened=f"{other!r} and {name!r} are two spellings of a name that a server may not tell apart.",
+                check="write one account the same way everywhere.",
+            )
 
 
 def quote_clickhouse(*parts: str) -> str:

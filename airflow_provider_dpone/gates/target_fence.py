@@ -10,13 +10,15 @@ Both live in a schema that dbo does not own, behind procedures: a writer may exe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from airflow_provider_dpone.contracts.errors import Fenced
+from airflow_provider_dpone.contracts.errors import ConfigurationError, Fenced
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain, load_sql, quote_mssql, read_all
-from airflow_provider_dpone.drivers.quoting import quote_in_script
+from airflow_provider_dpone.drivers.quoting import as_compared, quote_in_script
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_fence.sql")
+_SCHEMA = "dpone_fence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,17 @@ class Marker:
     row_count: int
     evidence_sha256: str
     written_at: str
+
+
+def require_outside(schemas: Iterable[str]) -> None:
+    """Refuse the fence's own schema: whoever may write there could write markers that nobody earned."""
+    for schema in schemas:
+        if as_compared(schema) == _SCHEMA:
+            raise ConfigurationError(
+                "fence_schema",
+                happened=f"{schema!r} is the schema of the fence; it is neither managed nor published.",
+                not_done="nothing was printed or recorded.",
+            )
 
 
 def provision_script(role: str) -> str:

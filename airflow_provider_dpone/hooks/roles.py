@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.drivers.quoting import as_compared
 
 T = TypeVar("T", covariant=True)
 
@@ -105,7 +106,7 @@ class GuardRoles:
     def _require_separate_logins(self, logins: Mapping[str, str]) -> None:
         """By connection id. Login names are compared as a server of the usual collation does."""
         for (one, login), (other, same) in combinations(logins.items(), 2):
-            if login.casefold() == same.casefold() and not {one, other} <= set(self.shared):
+            if as_compared(login) == as_compared(same) and not {one, other} <= set(self.shared):
                 raise ConfigurationError(
                     "shared_role",
                     happened=f"the connections {one} and {other} are one login, {login}: one account for two roles.",

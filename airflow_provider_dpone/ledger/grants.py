@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_dpone.drivers.quoting import quote_in_script
+from airflow_provider_dpone.drivers.quoting import quote_in_script, require_one_spelling
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
 
@@ -25,6 +25,9 @@ class StandingLogins:
     issuer: str
     closer: str
     others: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        require_one_spelling((*self.of_the_ledger, *self.others))
 
     @property
     def of_the_ledger(self) -> tuple[str, ...]:

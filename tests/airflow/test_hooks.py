@@ -134,7 +134,7 @@ def test_every_role_is_an_account_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
 def test_two_connections_with_one_login_are_one_account_for_two_roles(
     monkeypatch: pytest.MonkeyPatch, role: str, other: str
 ) -> None:
-    standing_connections(monkeypatch, **{role: other.upper()})
+    standing_connections(monkeypatch, **{role: f"{other.upper()} "})
     with pytest.raises(ConfigurationError, match="shared_role") as refused:
         GuardRoles().services()
     assert f"dpone_{role}" in refused.value.happened and f"dpone_{other}" in refused.value.happened

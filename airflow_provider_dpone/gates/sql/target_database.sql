@@ -12,29 +12,25 @@ GO
 GRANT SELECT, INSERT, UPDATE, DELETE, ALTER, REFERENCES ON SCHEMA::{{schema}} TO {{role}};
 GO
 
--- name: outcome_reader
--- The account that observes outcomes: it sees definitions, rows and markers, and may write nothing.
+-- name: user
+-- The user of a standing account that is not the owner.
 CREATE USER {{login}} FOR LOGIN {{login}};
 GO
+
+-- name: outcome_reader
+-- What observing outcomes takes: it sees definitions, rows and markers, and may write nothing.
 GRANT VIEW DEFINITION TO {{login}};
 GO
 GRANT SELECT ON OBJECT::[dpone_fence].[markers] TO {{login}};
 GO
 
 -- name: issuer
--- The account that creates an attempt's user, makes it a member of the writer role and hands it the fence.
-CREATE USER {{login}} FOR LOGIN {{login}};
-GO
+-- What issuing takes: to create an attempt's user, make it a member of the writer role and hand it the fence.
 GRANT ALTER ANY USER TO {{login}};
 GO
 GRANT ALTER ON ROLE::{{role}} TO {{login}};
 GO
 GRANT EXECUTE ON OBJECT::[dpone_fence].[advance] TO {{login}};
-GO
-
--- name: source_reader
--- The account that reads tables to publish them.
-CREATE USER {{login}} FOR LOGIN {{login}};
 GO
 
 -- name: read_schema

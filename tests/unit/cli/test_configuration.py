@@ -51,9 +51,10 @@ def test_who_only_settles_names_no_issuer(tmp_path: Path, good: str) -> None:
 
 
 def test_one_login_for_two_roles_has_to_be_said(tmp_path: Path, good: str) -> None:
-    twice = good + '[mssql.roles.issuer]\nuser = "U"\npassword_env = "NOT_READ"\n'
-    with pytest.raises(ConfigurationError, match="same_as"):
-        read(tmp_path, twice).services()
+    for spelling in ("U", "u ", "\uff55"):
+        twice = good + f'[mssql.roles.issuer]\nuser = "{spelling}"\npassword_env = "NOT_READ"\n'
+        with pytest.raises(ConfigurationError, match="same_as"):
+            read(tmp_path, twice).services()
 
 
 @pytest.mark.parametrize(

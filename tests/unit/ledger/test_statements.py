@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.gate_profile import AUTHORITY_CLASSES, AuthorityClass
 from airflow_provider_dpone.drivers import load_sql
 from airflow_provider_dpone.ledger import LedgerSettings
@@ -106,3 +108,12 @@ def test_a_shared_login_is_a_user_once_and_is_denied_nothing_that_its_other_role
     assert text.count("CREATE USER") == 1
     # Nobody but the installer records a gate profile.
     assert re.findall("DENY .*", text) == ["DENY INSERT ON OBJECT::[dpone_ext].[gate_receipts] TO [one];"]
+
+
+@pytest.mark.parametrize("spelling", ["ONE", "one ", "\uff4fne"])
+@pytest.mark.parametrize("part", ["controller", "issuer", "closer", "others"])
+def test_two_spellings_of_one_login_are_refused(part: str, spelling: str) -> None:
+    """The server would take them for one account, and what the controller is denied the closer needs."""
+    names: dict[str, Any] = {"controller": "one", "issuer": "one", "closer": "one", "others": ()}
+    with pytest.raises(ConfigurationError, match="two spellings"):
+        StandingLogins(**names | {part: [spelling] if part == "others" else spelling})
