@@ -34,6 +34,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "delete from the ledger": "",
         "create a login": "issuer, closer",
         "disable an attempt's login": "issuer, closer",
+        "set the password of an attempt": "issuer, closer",
         "set the controller's password": "",
         "set the outcome reader's password": "",
         "grant a server right": "",
@@ -68,6 +69,7 @@ _IN_CONTROL = {
 _IN_MASTER = {
     "create a login": "CREATE LOGIN [tried] WITH PASSWORD = {hash} HASHED, CHECK_POLICY = OFF;",
     "disable an attempt's login": "ALTER LOGIN [{login}] DISABLE;",
+    "set the password of an attempt": "ALTER LOGIN [{login}] WITH PASSWORD = N'Tried-1-password';",
     "set the controller's password": "ALTER LOGIN [{controller}] WITH PASSWORD = N'Tried-1-password';",
     "set the outcome reader's password": "ALTER LOGIN [{observer}] WITH PASSWORD = N'Tried-1-password';",
     "grant a server right": "GRANT ALTER ANY LOGIN TO [{observer}];",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
+from airflow_provider_dpone.drivers import Secret, drain, quote_mssql
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.routes.interface import AttemptContext
-from tests.support.live_gate import LiveGate
+from tests.support.live_gate import LiveGate, autocommit
 
 
 def gate_with(live: LiveGate, *, issuer: MsSqlDsn, closer: MsSqlDsn) -> MsSqlLoginGate:
@@ -101,3 +104,22 @@ def test_closer_and_controller_settle_everything_after_the_issuer_was_disabled(l
     finally:
         live.as_dba(f"ALTER LOGIN [{live.issuer.user}] ENABLE;", database="master")
     assert live.attempt(live.run_id()).run().operation.state == "SUCCEEDED"
+
+
+@pytest.mark.parametrize("account", ["issuer", "closer"])
+def test_a_closed_login_is_usable_to_nobody_whoever_enables_it(live: LiveGate, account: str) -> None:
+    """Both may alter logins, a running attempt's too (docs/roles.md). What is closed stays closed all the same."""
+    operation = live.attempt(live.run_id()).admit()
+    principal, secret = operation.principals[0], Secret.generate()
+    live.gate.issue(operation, principal, MsSqlWriterGrant(database=live.target))
+    settled = live.settlement(operation).settle()
+    login = quote_mssql(principal.name)
+    with autocommit(replace(getattr(live, account), database="master")) as connection:
+        drain(connection, f"ALTER LOGIN {login} WITH PASSWORD = N'{secret.reveal()}';")
+        drain(connection, f"ALTER LOGIN {login} ENABLE;")
+        try:
+            with pytest.raises(Exception, match="trigger"):
+                connect(replace(live.controller, database=live.target).for_login(principal.name, secret))
+            assert live.attempts.read_exact(operation.attempt_sha256) == settled
+        finally:
+            drain(connection, f"ALTER LOGIN {login} DISABLE;")
