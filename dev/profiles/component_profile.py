@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROFILES = Path(__file__).with_name("profiles.toml")
+_OTHER_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+)
+#: With these a user's environment would change which tests run, and how.
+_OTHER_TESTS = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")
 
 # The provider of this checkout, which pytest finds first as well, and not one that is installed somewhere.
 sys.path[:0] = [str(ROOT), str(PROFILES.parent)]
@@ -117,18 +128,25 @@ def named(nodes: Mapping[str, str], ran: Ran) -> tuple[gate_profile.Case, ...]:
 
 
 def source_now() -> gate_profile.Source:
-    """HEAD, and whether the tree is exactly that. Without git nobody can say."""
+    """HEAD, and whether the tree is exactly that. Without git nobody can say.
+
+    Asked in full: a user's settings may leave new files out of a status, and flags of the index changed ones.
+    """
     try:
         commit = _git("rev-parse", "HEAD")
-        clean = not _git("status", "--porcelain")
+        status = _git("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none")
+        unseen = [line for line in _git("ls-files", "-v").splitlines() if not line.startswith("H ")]
+        clean = not status and not unseen
     except (OSError, subprocess.CalledProcessError):
         return gate_profile.Source(commit=None, clean=False)
     return gate_profile.Source(commit=commit, clean=clean)
 
 
 def _git(*arguments: str) -> str:
-    finished = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True)
-    return finished.stdout.strip()
+    """Of this checkout: git sets these variables for what a hook of another one starts."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
 
 
 def receipt(
@@ -195,7 +213,8 @@ def run(cases: Sequence[str], server: DisposableServer | None = None, bulk_file:
     scratch = Path(tempfile.mkdtemp(prefix="component-profile-"))
     report = scratch / "report.xml"
     paths = [str(PROFILES.parent), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {
+    inherited = {name: value for name, value in os.environ.items() if name not in _OTHER_TESTS}
+    environment = inherited | {
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         # Every file and every process of the run names this folder.
         "PYTEST_DEBUG_TEMPROOT": str(scratch),
@@ -274,7 +293,7 @@ def server_given(given: argparse.Namespace) -> DisposableServer | None:
                 "MSSQL_TEST_DSN is set; a profile runs on an endpoint of its own, or on the server of --dsn."
             )
         return None
-    if "PWD" in given.dsn.upper() or given.password_file is None or not given.disposable:
+    if re.search(r"(?i)(pwd|password)\s*=", given.dsn) or given.password_file is None or not given.disposable:
         raise SystemExit("--dsn needs --password-file and --disposable, and holds no password itself.")
     server = DisposableServer(dsn=given.dsn, password_file=given.password_file.resolve())
     try:

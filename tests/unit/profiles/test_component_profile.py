@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -220,3 +221,53 @@ def test_what_a_run_says_went_wrong_is_shown_without_what_a_terminal_would_obey(
     with pytest.raises(ConfigurationError, match=r"no receipt: \?\[2Jred\?INFO recorded; \?; x+ \.\.\.") as refused:
         read_profile_folder(folder)
     assert len(refused.value.happened) < 3000
+
+
+@pytest.fixture
+def checkout(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of one committed file, of a user whose git shows no new files."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    monkeypatch.setattr(tool, "ROOT", root)
+    (root / "known.py").write_text("1")
+    identity = ("-c", "user.name=n", "-c", "user.email=e")
+    for command in (
+        ("init",),
+        ("config", "status.showUntrackedFiles", "no"),
+        ("add", "."),
+        (*identity, "commit", "-m", "m"),
+    ):
+        subprocess.run(["git", "-C", root, *command], check=True, capture_output=True)
+    return root
+
+
+def test_a_new_file_is_a_change_whatever_the_users_git_shows(tool: ModuleType, checkout: Path) -> None:
+    assert tool.source_now().clean
+    (checkout / "conftest.py").write_text("raise SystemExit")
+    assert not tool.source_now().clean
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_change_that_the_index_hides_is_a_change(tool: ModuleType, checkout: Path, flag: str) -> None:
+    subprocess.run(["git", "-C", checkout, "update-index", flag, "known.py"], check=True)
+    (checkout / "known.py").write_text("2")
+    assert not tool.source_now().clean
+
+
+def test_the_repository_of_a_hook_is_another_one(
+    tool: ModuleType, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = tool.source_now().commit
+    (checkout / "known.py").write_text("2")
+    subprocess.run(["git", "init", tmp_path / "other"], check=True, capture_output=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    source = tool.source_now()
+    assert (source.commit, source.clean) == (commit, False)
+
+
+def test_no_password_stands_in_a_command_line(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("p")
+    common = ["--profile", "gate", "--output-dir", str(tmp_path / "new"), "--disposable"]
+    for dsn in ("SERVER=h;UID=sa;PWD=x", "SERVER=h;UID=sa;Password = x"):
+        with pytest.raises(SystemExit, match="holds no password itself"):
+            tool.main([*common, "--password-file", str(tmp_path / "password"), "--dsn", dsn])
