@@ -102,7 +102,7 @@ def require_usable(user: OsUser, work_root: Path, files: Sequence[Path], environ
         raise _refused("dbt_user_probe", f"nothing answered as {user.named!r} in {_PROBE_SECONDS:.0f} s.") from err
     except OSError as err:
         if err.filename == sys.executable:
-            raise _unreadable(user, f"the interpreter {os.path.realpath(sys.executable)} ({err.strerror})") from err
+            raise _unreadable(user, f"the interpreter {_interpreter()} ({err.strerror})") from err
         raise _refused(
             "dbt_user_switch",
             f"this process could not become {user.named!r} ({user.uid}:{user.gid}): {err.strerror}.",
@@ -155,6 +155,12 @@ def _unreadable(user: OsUser, what: str) -> ConfigurationError:
         "that every folder on the way lets others pass, and that the installation is readable for others"
         " ([dpone] work_root may name a folder elsewhere).",
     )
+
+
+def _interpreter() -> str:
+    """The path that is started, and where its link leads: the way to either may be closed."""
+    target = os.path.realpath(sys.executable)
+    return sys.executable if target == sys.executable else f"{sys.executable}, which is {target}"
 
 
 def _refused(reason: str, happened: str, check: str = "") -> ConfigurationError:
