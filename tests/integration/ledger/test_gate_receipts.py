@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -199,3 +200,26 @@ def test_receipts_are_recorded_one_after_the_other_and_the_newest_is_named(fresh
     standing = GateReceiptStore(fresh_ledger.connect, SETTINGS).record(newer)
     assert len(standing.receipts) == 2
     assert standing.unlocked_by == newer
+
+
+def test_the_receipt_of_a_version_that_required_other_cases_blocks_nothing(shut: LiveLedger) -> None:
+    """After an upgrade of the provider: it is read, it unlocks nothing, and a new one is recorded beside it."""
+    here = receipt(server(shut), product_version="0.0.1")
+    old = replace(here, cases=here.cases[1:])
+    columns = (old.sha256, old.engine.name, old.engine.product_version, old.product_version, old.document())
+    tamper(shut, f"INSERT INTO {RECEIPTS} VALUES (?, ?, ?, ?, ?, SYSUTCDATETIME())", *columns)
+    with pytest.raises(AdmissionRefused, match="cases are not those"):
+        shut.active()
+    standing = open_door(shut.connect, SETTINGS)
+    assert (len(standing.receipts), standing.unlocked_by) == (2, receipt(standing.server))
+    assert install.audit(shut.connect, SETTINGS).gate_receipts == 2
+    assert shut.active().state == "ACTIVE"
+
+
+def test_recorders_at_once_leave_each_receipt_once(shut: LiveLedger) -> None:
+    here = server(shut)
+    wanted = [receipt(here), receipt(here), receipt(here, clean=True), receipt(here, commit=None)]
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        found = list(pool.map(shut.receipts.record, wanted))
+    assert all(each in standing.receipts for each, standing in zip(wanted, found, strict=True))
+    assert {each.sha256 for each in shut.receipts.standing().receipts} == {each.sha256 for each in wanted}
