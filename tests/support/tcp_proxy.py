@@ -130,6 +130,7 @@ class TcpProxy:
         self._times = times
         self._counting = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._accepting: threading.Thread | None = None
         self._pairs: list[_Pair] = []
         self.met = 0
         self.port: int = self._listener.getsockname()[1]
@@ -149,13 +150,18 @@ class TcpProxy:
             pair.deliver()
 
     def __enter__(self) -> TcpProxy:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Closing alone would leave the port open until the thread that waits for a client got one.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        if self._accepting is not None:
+            self._accepting.join()
         for pair in self._pairs:
             pair.end()
 
@@ -165,7 +171,12 @@ class TcpProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                # To the client as to one that asks the server itself: nobody is there.
+                client.close()
+                continue
             for side in (client, server):
                 side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pair = _Pair(client, server, self._fate, self._count)
