@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql, quote_mssql
 from airflow_provider_dpone.routes.relation_content import TableColumn, read_content
 
@@ -30,12 +31,17 @@ def observe(
 ) -> dict[str, RelationState]:
     """The state of each of the given (schema, name) that exists, by `schema.name` in lower case.
 
-    One statement for all relations, one for all columns (with `digest`), and one for each table.
+    One statement for all relations, one for all columns (with `digest`), and one for each table. Refused for an account
+    that does not see every definition: what it does not see would be taken for what is not there.
     """
     wanted = {_key(schema, name) for schema, name in names}
     connection = connect()
     try:
-        (rows,) = drain(connection, _SQL.text("inventory", database=quote_mssql(database)))
+        (((sees_all,),), rows) = drain(
+            connection, _SQL.text("inventory", database=quote_mssql(database)), quote_mssql(database)
+        )
+        if not sees_all:
+            raise _blind(database)
         found = {_key(row[0], row[1]): row for row in rows if _key(row[0], row[1]) in wanted}
         columns: Mapping[int, Sequence[TableColumn]] = {}
         if content == "digest" and any(row[3] == "U" for row in found.values()):
@@ -52,6 +58,15 @@ def observe(
         return states
     finally:
         connection.close()
+
+
+def _blind(database: str) -> ConfigurationError:
+    return ConfigurationError(
+        "observer_visibility",
+        happened=f"the outcome reader lacks VIEW DEFINITION in {database}, so what it does not see may be there.",
+        not_done="nothing was concluded about any relation.",
+        check="the rights of the outcome reader in docs/roles.md; `dponectl target render` prints them.",
+    )
 
 
 def changes(

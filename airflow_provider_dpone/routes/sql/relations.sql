@@ -1,5 +1,7 @@
 -- name: inventory
--- Every table and view of {{database}}: schema, name, object id, type, creation and last change, digest of a view's text.
+-- Whether this account sees every definition of {{database}}, whose quoted name is the parameter; then every table and
+-- view: schema, name, object id, type, creation and last change, digest of a view's text.
+SELECT COALESCE(HAS_PERMS_BY_NAME(?, 'DATABASE', 'VIEW DEFINITION'), 0);
 SELECT s.[name], o.[name], o.[object_id], RTRIM(o.[type]),
        CONVERT(varchar(27), o.[create_date], 126), CONVERT(varchar(27), o.[modify_date], 126),
        CONVERT(char(64), HASHBYTES('SHA2_256', m.[definition]), 2)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import Connection, Secret, drain, quote_mssql
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
+from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.routes import relation_inventory
 from airflow_provider_dpone.routes.relation_inventory import ContentCheck, RelationState
 from tests.support.counting_connection import Counting
@@ -217,3 +220,23 @@ def test_a_table_of_a_thousand_columns_is_hashed_to_its_last_one(place: Place) -
     before = place.digest(name)
     place.run(f"UPDATE {table} SET [c999] = '2000-01-01T00:00:00';")
     assert place.digest(name) != before
+
+
+def test_an_observer_that_does_not_see_all_concludes_nothing(place: Place) -> None:
+    """Otherwise a table that it may not see was never built, and an append to it is repeated."""
+    name, secret = place.table("[id] int", "1"), Secret.generate()
+    reader = quote_mssql(f"reader ]'{secrets.token_hex(4)}")
+    dsn = replace(place.dsn, user=reader[1:-1].replace("]]", "]"), password=secret)
+    place.run(f"CREATE LOGIN {reader} WITH PASSWORD = {hashed_password(secret)} HASHED, CHECK_POLICY = OFF;")
+    try:
+        place.run(f"CREATE USER {reader} FOR LOGIN {reader};")
+        for grant in ("", f"GRANT SELECT ON SCHEMA::{quote_mssql(SCHEMA)} TO {reader};"):
+            if grant:
+                place.run(grant)
+            with pytest.raises(ConfigurationError, match="observer_visibility"):
+                relation_inventory.observe(lambda: connect(dsn), dsn.database, [(SCHEMA, name)], content="digest")
+        place.run(f"GRANT VIEW DEFINITION TO {reader};")
+        seen = relation_inventory.observe(lambda: connect(dsn), dsn.database, [(SCHEMA, name)], content="digest")
+        assert seen[f"{SCHEMA}.{name}".lower()] == place.observe(name)[0]
+    finally:
+        place.run(f"DROP LOGIN {reader};")
