@@ -351,7 +351,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = problems(given.profile, nodes, ran, source, dirty=given.working_tree)
     if any(output.iterdir()):
         found.append("the output folder is not as it was left: somebody else writes there")
-    write(output, given.profile, profile["evidence"], nodes, ran, source, found)
+    try:
+        write(output, given.profile, profile["evidence"], nodes, ran, source, found)
+    except OSError as err:
+        # What was begun is refused by whoever reads it: the two files name each other.
+        print(f"{given.profile}: {output} could not be written ({err.strerror}): no result.", file=sys.stderr)
+        return 1
     print(f"{given.profile}: {'FAIL' if found else 'PASS'} on {ran.engine or 'an unknown engine'}; see {output}")
     for problem in found:
         print(f"  {problem}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -120,6 +123,26 @@ def test_a_failed_clean_up_and_a_strange_output_folder_are_not_green(
     assert "clean-up failed: something" in said
     assert "the output folder is not as it was left" in said
     assert '"result": "FAIL"' in (output / "summary.json").read_text()
+
+
+def test_a_full_disk_is_no_result(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, write = tmp_path / "output", Path.write_text
+
+    def full(path: Path, *arguments: Any, **options: Any) -> int:
+        if path.parent == output:
+            path.touch()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **options)
+
+    monkeypatch.delenv("MSSQL_TEST_DSN", raising=False)
+    monkeypatch.setattr(tool, "run", lambda *_: tool.Ran(cases=[], engine=None))
+    monkeypatch.setattr(Path, "write_text", full)
+    assert tool.main(["--profile", "gate", "--output-dir", str(output), "--working-tree"]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError, match="gate_profile_folder"):
+        tool.read_profile_folder(output)
 
 
 def test_the_command_starts_the_runner_of_the_checkout_it_stands_in(
