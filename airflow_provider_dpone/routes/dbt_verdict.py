@@ -19,7 +19,7 @@ from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.proof import TerminalState
 from airflow_provider_dpone.gates.target_fence import Marker
 from airflow_provider_dpone.routes.interface import Outcome
-from airflow_provider_dpone.routes.relation_inventory import UNCHECKED, RelationState, changes
+from airflow_provider_dpone.routes.relation_inventory import UNCHECKED, RelationState, changes, relation_key
 
 
 class DeclaredRelation(Protocol):
@@ -66,7 +66,7 @@ def judge(
         ],
         "changed_since_marker": _since(marked, after, names),
     }
-    touched = [f"{r.schema}.{r.name}".lower() for r in declared if r.role == "target" and not r.rebuildable]
+    touched = [relation_key(r.schema, r.name) for r in declared if r.role == "target" and not r.rebuildable]
     appended = [key for key in touched if key in effects]
     evidence = {
         "schema": "dpone.dbt-outcome.v2",
@@ -116,4 +116,4 @@ def _since(
 
 
 def _keys(declared: Iterable[DeclaredRelation], role: str) -> list[str]:
-    return [f"{relation.schema}.{relation.name}".lower() for relation in declared if relation.role == role]
+    return [relation_key(relation.schema, relation.name) for relation in declared if relation.role == role]

@@ -1,6 +1,6 @@
 """What an observer without write rights sees of declared relations: identity, last change and content.
 
-Names are compared as SQL Server's default collation compares them: without case.
+Names are compared as SQL Server's default collation compares them: without case and trailing blanks.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ UNCHECKED = "content_unchecked"
 def observe(
     connect: Connect, database: str, names: Iterable[tuple[str, str]], *, content: ContentCheck
 ) -> dict[str, RelationState]:
-    """The state of each of the given (schema, name) that exists, by `schema.name` in lower case.
+    """The state of each of the given (schema, name) that exists, by its `relation_key`.
 
     One statement for all relations, one for all columns (with `digest`), and one for each table. Refused for an account
     that does not see every definition: what it does not see would be taken for what is not there.
     """
-    wanted = {_key(schema, name) for schema, name in names}
+    wanted = {relation_key(schema, name) for schema, name in names}
     connection = connect()
     try:
         (((sees_all,),), rows) = drain(
@@ -42,7 +42,7 @@ def observe(
         )
         if not sees_all:
             raise _blind(database)
-        found = {_key(row[0], row[1]): row for row in rows if _key(row[0], row[1]) in wanted}
+        found = {relation_key(row[0], row[1]): row for row in rows if relation_key(row[0], row[1]) in wanted}
         columns: Mapping[int, Sequence[TableColumn]] = {}
         if content == "digest" and any(row[3] == "U" for row in found.values()):
             columns = _columns(connection, database)
@@ -77,7 +77,7 @@ def changes(
     content_unchecked is a relation that looks the same, and part of whose content nobody could look at.
     """
     differences: dict[str, str] = {}
-    for key in (_key(schema, name) for schema, name in names):
+    for key in (relation_key(schema, name) for schema, name in names):
         old, new = before.get(key), after.get(key)
         if old is None and new is None:
             continue
@@ -135,5 +135,6 @@ def _columns(connection: Connection, database: str) -> Mapping[int, Sequence[Tab
     return columns
 
 
-def _key(schema: str, name: str) -> str:
-    return f"{schema}.{name}".lower()
+def relation_key(schema: str, name: str) -> str:
+    """`schema.name`, the same text for what the server takes for the same name."""
+    return f"{schema.casefold().rstrip(' ')}.{name.casefold().rstrip(' ')}"

@@ -240,3 +240,13 @@ def test_an_observer_that_does_not_see_all_concludes_nothing(place: Place) -> No
         assert seen[f"{SCHEMA}.{name}".lower()] == place.observe(name)[0]
     finally:
         place.run(f"DROP LOGIN {reader};")
+
+
+def test_a_relation_is_found_under_every_name_that_the_server_takes_for_it(place: Place) -> None:
+    place.run(f"CREATE TABLE {quote_mssql(SCHEMA, 'Orders')} ([id] int);")
+    for schema, name in ((SCHEMA, "ORDERS"), (SCHEMA.upper(), "orders  "), (f"{SCHEMA} ", "Orders ")):
+        place.run(f"SELECT * FROM {quote_mssql(schema, name)};")
+        found = relation_inventory.observe(
+            lambda: connect(place.dsn), place.dsn.database, [(schema, name)], content="digest"
+        )
+        assert list(found) == [relation_inventory.relation_key(SCHEMA, "Orders")]

@@ -122,3 +122,12 @@ def test_a_computed_column_follows_from_the_others() -> None:
 def test_without_an_admission_record_nothing_was_written() -> None:
     assert verdict(admission=None, marked=None, marker=None).state == "FAILED"
     assert verdict(admission=None, marked=None).state == "COMMIT_UNKNOWN"
+
+
+@pytest.mark.parametrize("name", ["FACT", "fact ", "Fact  "])
+def test_a_name_that_the_server_takes_for_another_is_the_same_relation(name: str) -> None:
+    """An append to `fact ` touches `fact`: it must not look like a table that was never there."""
+    appended = Declared(name=name, rebuildable=False)
+    assert verdict(appended).state == "SUCCEEDED"
+    unmarked = verdict(appended, marker=None)
+    assert (unmarked.state, unmarked.evidence["appends_without_key"]) == ("COMMIT_UNKNOWN", ["mart.fact"])
