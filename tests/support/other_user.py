@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_dpone.routes.dbt_process import CHILD
 from airflow_provider_dpone.routes.os_user import OsUser, missing_capabilities
 
 #: Whether this process can become somebody else at all: as a rule, whether it is root.
@@ -45,6 +46,11 @@ def run_as(user: OsUser, *command: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=60,
     )
+
+
+def provider_is_open(user: OsUser) -> bool:
+    """Whether `user` may read this checkout: one in a home that is closed, it may not, and is refused by name."""
+    return CAN_SWITCH and run_as(user, "test", "-r", str(CHILD)).returncode == 0
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ from airflow_provider_dpone.routes import dbt_process, dbt_workspace, os_user
 from airflow_provider_dpone.routes.dbt_process import DbtInvocation, DbtProcess
 from airflow_provider_dpone.routes.dbt_workspace import Workspace
 from airflow_provider_dpone.routes.os_user import OsUser
-from tests.support.other_user import CAN_SWITCH, interpreter_for, open_folder, run_as, unused_user
+from tests.support.other_user import CAN_SWITCH, interpreter_for, open_folder, provider_is_open, run_as, unused_user
 
 ATTEMPT = "sha256:" + "cd" * 32
 SECRET = "Aa9-a secret that no other user may read"
@@ -102,8 +103,10 @@ def test_a_process_without_the_right_says_which_is_missing(user: OsUser, interpr
             "import sys; from pathlib import Path; from airflow_provider_dpone.routes import os_user\n"
             "os_user.require_usable(os_user.resolve('nobody'), Path('/'), [], {})"
         )
-        # The package as it is here, by its path: the other user starts an interpreter of its own.
-        here = str(Path(os_user.__file__).parents[2])
+        # A copy of the package: the other user starts an interpreter of its own, and may not read this checkout.
+        package = Path(os_user.__file__).parents[1]
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        here = str(folder)
         said = run_as(user, interpreter, "-I", "-c", f"import sys; sys.path.insert(0, {here!r}); {ask}").stderr
     else:
         said = str(refusal(lambda: usable(user, folder)))
@@ -131,6 +134,8 @@ def test_what_the_other_user_cannot_reach_is_named(
         work_root = closed / "work"
     if not CAN_SWITCH:
         assert refusal(lambda: usable(user, work_root, file)).reason == "dbt_user_switch"
+    elif not provider_is_open(user):
+        assert refusal(lambda: usable(user, work_root, file)).reason == "dbt_user_reach"
     elif trouble == "none":
         usable(user, work_root, file)
     else:
