@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -42,6 +43,10 @@ def stranger(tsql_server: TsqlServer, tsql_database: str, admin: Run) -> Iterato
     options: dict[str, Any] = {"user": name, "password": PASSWORD, "database": tsql_database}
     with closing(tsql_server.connect("python-tds", **options)) as connection:
         yield runner(connection)
+    # A session ends a moment after its client has hung up, and keeps its login until then.
+    deadline = time.monotonic() + 20
+    while admin(f"SELECT 1 FROM sys.dm_exec_sessions WHERE login_name = '{name}'") and time.monotonic() < deadline:
+        time.sleep(0.05)
     admin(f"DROP USER [{name}]; USE master; DROP LOGIN [{name}]")
 
 
