@@ -24,6 +24,7 @@ def test_no_process_of_the_stack_is_left(run: MainJob) -> None:
     assert alive() == []
 
 
+@pytest.mark.campaign
 def test_a_run_killed_while_its_dags_run_is_settled_by_the_next_one(run: MainJob) -> None:
     command = [sys.executable, "-m", "dpone_demo", "run", "--state-dir", str(run.state)]
     said = run.state / "second-run.log"
