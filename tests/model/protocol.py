@@ -2,26 +2,30 @@
 
 Three deliveries are modelled: A and B are the same try, started twice; C is the next try of the same task. A and B name
 one operation (the bytes of an attempt are deterministic), C names another; both need the same data. Every process may
-stop after any step, for good or for a while, and its session stays on the server. A login takes two steps, a commit
-travels. Closing may be done by anybody, again, at any time that the rules allow.
+stop after any step, for good or for a while, and its session stays on the server. An admission and a commit travel,
+a login takes two steps. Closing may be done by anybody, again, at any time that the rules allow.
 
-``GUARDS`` are the rules of the protocol, one name each. ``explore`` walks every state and returns the shortest way to
-a broken promise, or None.
+``GUARDS`` are the rules of the protocol, one name each, and ``ATTEMPTS`` is the model.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from tests.model import exploration
+from tests.model.exploration import Model
 
 #: Each rule, and what it forbids.
 GUARDS = {
     "overlap_running": "admission over a RUNNING operation of the same data",
     "overlap_unknown": "admission over a COMMIT_UNKNOWN operation of the same data",
+    "readback_before_work": "work by a process whose admission was sent and not read back",
+    "identities_with_admission": "an admission that does not journal, in its own transaction, who will write",
     "own_identity": "work by a process that reads back identities that are not its own",
     "late_try": "admission of a try when an equal or later one of the task instance is in the ledger",
     "strictly_later_try": "closing by a twin of the same try",
+    "try_is_over": "a sweep of a try that nobody said is over, because of its age",
     "issue_once": "issuing from any gate state but JOURNALED",
     "logon_barrier": "a login whose gate is not READY",
     "absence_under_closing": "concluding that a login never existed while it may still be created",
@@ -38,11 +42,12 @@ NONE, RUNNING, SUCCEEDED, FAILED, UNKNOWN = range(5)
 JOURNALED, READY, CLOSING, CLOSED = range(4)
 #: Sessions: none, logging in, idle, in a transaction, commit under way.
 ABSENT, ENTERING, IDLE, WRITING, COMMITTING = range(5)
-#: Workers: not started, started, admitted, knows the password, connected, ended by itself, dead, refused.
-WAITING, STARTED, ADMITTED, ISSUED, CONNECTED, ENDED, DEAD, REFUSED = range(8)
+#: Workers: not started, started, asking for admission, admitted and not told so yet, admitted, knows the password,
+#: connected, ended by itself, dead, dead with its question still under way, refused.
+WAITING, STARTED, ASKING, UNTOLD, ADMITTED, ISSUED, CONNECTED, ENDED, DEAD, DEAD_ASKING, REFUSED = range(11)
 
 HOLDS = (RUNNING, UNKNOWN)
-EXECUTES = (ADMITTED, ISSUED, CONNECTED)
+EXECUTES = (UNTOLD, ADMITTED, ISSUED, CONNECTED)
 
 
 class Op(NamedTuple):
@@ -50,6 +55,7 @@ class Op(NamedTuple):
 
     state: int = NONE
     executor: int = -1
+    journaled: bool = False
     gate: int = JOURNALED
     login: bool = False
     session: int = ABSENT
@@ -65,7 +71,7 @@ class State(NamedTuple):
     workers: tuple[int, int, int] = (WAITING, WAITING, WAITING)
 
 
-Step = tuple[str, State, str | None]
+Step = exploration.Step[State]
 OPERATION_OF = (0, 0, 1)
 NAMES = "ABC"
 
@@ -85,7 +91,18 @@ def worker_steps(state: State, worker: int, rules: frozenset[str]) -> Iterator[S
     if phase == WAITING:
         yield f"Airflow starts {name}", with_op(state, index, op, worker, STARTED), None
     if phase == STARTED:
+        yield f"{name} asks for admission", with_op(state, index, op, worker, ASKING), None
+    if phase in (ASKING, DEAD_ASKING):
         yield admission(state, worker, rules)
+        lost = DEAD if phase == DEAD_ASKING else STARTED
+        yield f"the admission of {name} is lost", with_op(state, index, op, worker, lost), None
+    if phase == ASKING:
+        yield f"{name} dies", with_op(state, index, op, worker, DEAD_ASKING), None
+        if "readback_before_work" not in rules:
+            broken = "work without an operation" if op.state == NONE else None
+            yield f"{name} works before it reads", with_op(state, index, op, worker, ADMITTED), broken
+    if phase == UNTOLD:
+        yield f"{name} reads that it is admitted", with_op(state, index, op, worker, ADMITTED), None
     if phase == ADMITTED and (op.gate == JOURNALED or "issue_once" not in rules):
         yield f"{name} issues", with_op(state, index, op._replace(gate=READY, login=True), worker, ISSUED), None
     if phase == ISSUED and op.session == ABSENT and (op.gate == READY or "logon_barrier" not in rules):
@@ -98,7 +115,7 @@ def worker_steps(state: State, worker: int, rules: frozenset[str]) -> Iterator[S
             yield f"{name} sends COMMIT", with_op(state, index, op._replace(session=COMMITTING)), None
         if op.session == ABSENT:
             yield f"{name} finds its session ended", with_op(state, index, op, worker, ENDED), None
-    if phase in (ADMITTED, ISSUED):
+    if phase in (UNTOLD, ADMITTED, ISSUED):
         yield f"{name} gives up", with_op(state, index, op, worker, ENDED), None
     if phase in EXECUTES:
         yield f"{name} dies", with_op(state, index, op, worker, DEAD), None
@@ -108,21 +125,24 @@ def admission(state: State, worker: int, rules: frozenset[str]) -> Step:
     """One transaction: refuse, or journal a RUNNING operation with the identities of this process."""
     index = OPERATION_OF[worker]
     op, other, name = state.ops[index], state.ops[1 - index], NAMES[worker]
+    dead = state.workers[worker] == DEAD_ASKING
+    refused, admitted, again = (DEAD, DEAD, DEAD) if dead else (REFUSED, UNTOLD, STARTED)
     if op.state != NONE:
         if "own_identity" in rules:
-            return f"{name} is a duplicate", with_op(state, index, op, worker, REFUSED), None
-        return f"{name} takes the operation for its own", with_op(state, index, op, worker, ADMITTED), None
+            return f"{name} is a duplicate", with_op(state, index, op, worker, refused), None
+        return f"{name} takes the operation for its own", with_op(state, index, op, worker, admitted), None
     blocked = (other.state == RUNNING and "overlap_running" in rules) or (
         other.state == UNKNOWN and "overlap_unknown" in rules
     )
     late = index == 0 and other.state != NONE
     if late and "late_try" in rules:
-        return f"{name} is late", with_op(state, index, op, worker, REFUSED), None
+        return f"{name} is late", with_op(state, index, op, worker, refused), None
     if blocked:
         # Refused now; the task may ask again later.
-        return f"{name} is refused as overlapping", state, None
+        return f"{name} is refused as overlapping", with_op(state, index, op, worker, again), None
     broken = "an earlier try was admitted after a later one" if late else None
-    return f"{name} is admitted", with_op(state, index, Op(RUNNING, worker), worker, ADMITTED), broken
+    row = Op(RUNNING, worker, journaled="identities_with_admission" in rules)
+    return f"{name} is admitted", with_op(state, index, row, worker, admitted), broken
 
 
 def server_steps(state: State, index: int) -> Iterator[Step]:
@@ -146,8 +166,8 @@ def may_close(state: State, index: int, rules: frozenset[str]) -> str | None:
     if op.state == NONE:
         return None
     alive = any(state.workers[w] in EXECUTES for w in range(3) if OPERATION_OF[w] == index)
-    if not alive:
-        return "sweep"
+    if not alive or "try_is_over" not in rules:
+        return "sweep of a living try" if alive else "sweep"
     if index == 0 and state.workers[2] == STARTED:
         return "C"
     if "strictly_later_try" not in rules and REFUSED in state.workers[:2] and index == 0:
@@ -158,8 +178,11 @@ def may_close(state: State, index: int, rules: frozenset[str]) -> str | None:
 def closing_steps(state: State, index: int, rules: frozenset[str], who: str) -> Iterator[Step]:
     """The idempotent steps towards a settled operation, one at a time."""
     op = state.ops[index]
-    broken = "a twin closed its living sibling" if who == "twin" else None
-    if op.gate in (JOURNALED, READY):
+    broken = f"a {who} closed it" if who in ("twin", "sweep of a living try") else None
+    if not op.journaled:
+        # Nobody knows which login to bar, to end and to look for.
+        yield f"{who} has nothing to close for {index}", with_op(state, index, op._replace(closed=True)), broken
+    elif op.gate in (JOURNALED, READY):
         yield f"{who} bars gate {index}", with_op(state, index, op._replace(gate=CLOSING)), broken
         if "absence_under_closing" not in rules and not op.login:
             yield f"{who} sees no login {index}", with_op(state, index, op._replace(closed=True)), broken
@@ -168,7 +191,7 @@ def closing_steps(state: State, index: int, rules: frozenset[str], who: str) -> 
     if op.gate == CLOSING and (op.login or "tombstone" in rules):
         yield f"{who} closes gate {index}", with_op(state, index, op._replace(gate=CLOSED, closed=True)), broken
     seen = (op.session >= IDLE and "session_absence" in rules) or (op.session == ENTERING and "logging_in" in rules)
-    if not op.quiet and (op.closed or "close_before_quiescence" not in rules) and not seen:
+    if not op.quiet and (op.closed or "close_before_quiescence" not in rules) and not (seen and op.journaled):
         yield f"{who} proves {index} quiescent", with_op(state, index, op._replace(quiet=True)), broken
     if op.state == RUNNING and (op.quiet or "outcome_after_quiescence" not in rules):
         yield from verdicts(state, index, rules, who)
@@ -238,38 +261,4 @@ def can_be_settled(state: State, rules: frozenset[str]) -> bool:
     return True
 
 
-class Explored(NamedTuple):
-    """How many states there are, and the shortest counterexample: what broke, and the steps to it."""
-
-    states: int
-    broken: str | None
-    path: tuple[str, ...]
-
-
-def explore(rules: frozenset[str] = frozenset(GUARDS)) -> Explored:
-    """Walk breadth first, so that the first broken promise has the shortest path."""
-    start = State()
-    came_from: dict[State, tuple[State, str] | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        state = queue.popleft()
-        for label, after, broken in steps(state, rules):
-            known = after in came_from
-            if not known:
-                came_from[after] = (state, label)
-                broken = broken or broken_promise(after)
-                if broken is None and not can_be_settled(after, rules):
-                    broken = "an operation that nobody can end"
-                queue.append(after)
-            if broken is not None:
-                return Explored(len(came_from), broken, (*_path(came_from, state), label))
-    return Explored(len(came_from), None, ())
-
-
-def _path(came_from: dict[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
-    labels: list[str] = []
-    step = came_from[state]
-    while step is not None:
-        labels.append(step[1])
-        step = came_from[step[0]]
-    return tuple(reversed(labels))
+ATTEMPTS = Model(GUARDS, State(), steps, broken_promise, can_be_settled)
