@@ -29,6 +29,12 @@ def sensitivity(collation: str | None) -> str:
     return "cs" if "_CS_" in name or name.endswith("_CS") else "ci"
 
 
+def supplementary(collation: str | None) -> bool:
+    """Whether positions and lengths count characters beyond U+FFFF as one: the default collation counts two."""
+    name = (collation or "").upper()
+    return "_SC" in name or "_140_" in name
+
+
 def key_sql(type: SqlType, sql: str) -> str:
     """The expression that is equal for what T-SQL calls equal; unique indexes stand on the same text."""
     if type.name in CHARACTER:

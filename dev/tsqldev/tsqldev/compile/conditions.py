@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tsqldev.compile import tree as t
-from tsqldev.compile.collation import key_sql, order_sql
+from tsqldev.compile.collation import key_sql, order_sql, supplementary
 from tsqldev.compile.convert import IMPLICIT, Value, convert, quote
-from tsqldev.compile.patterns import like_regex
+from tsqldev.compile.patterns import counts, in_units, like_regex
 from tsqldev.compile.rules import common, family
 from tsqldev.compile.scope import Scope
 from tsqldev.errors import SqlError
@@ -189,14 +189,28 @@ class Conditions:
         negated = "!~" if node.negated else "~"
         blanks = operand.type.name not in UNICODE and pattern.type.name not in UNICODE
         escape = self.value(node.escape) if node.escape is not None else None
+        # Beyond U+FFFF, _ and a set stand for half a character.
+        halves = operand.type.name in UNICODE
+        if supplementary(collation):
+            text = f"sys.no_pairs({text})"
         if pattern.constant is not None and (escape is None or escape.constant is not None):
-            regex = like_regex(pattern.constant, escape.constant if escape else None, trailing_blanks=blanks)
+            constant, mark = pattern.constant, escape.constant if escape else None
+            if halves and counts(constant, mark):
+                if kind == "bin2":
+                    constant, text = in_units(constant), f"sys.like_units({text})"
+                else:
+                    text = f"sys.like_text({text}, '_')"
+            regex = like_regex(constant, mark, trailing_blanks=blanks)
             if regex is None:
                 return "(false)" if not node.negated else f"({text} IS NOT NULL)"
             return f"({fold.format(text)} {negated} {fold.format(quote(regex) + '::text') if kind != 'bin2' else quote(regex)})"
         escape_sql = convert(escape, target).sql if escape is not None else "NULL"
         wanted = convert(pattern, target).sql
         flag = "true" if blanks else "false"
+        if halves and kind == "bin2":
+            text, wanted = f"sys.like_units({text})", f"sys.like_units({wanted})"
+        elif halves:
+            text = f"sys.like_text({text}, {wanted})"
         regex_sql = f"sys.like_regex({wanted}, {escape_sql}, {flag})"
         return f"({fold.format(text)} {negated} {fold.format(regex_sql)})"
 

@@ -212,6 +212,15 @@ END $$;
 -- has_pairs: whether a text has characters beyond U+FFFF.
 CREATE OR REPLACE FUNCTION sys.has_pairs(v text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN octet_length(v) <> length(v) AND v ~ U&'[\+010000-\+10FFFF]';
+-- no_pairs: a text whose positions are the same in characters and in units. Collations with supplementary characters count
+-- characters, and are not emulated further than that.
+CREATE OR REPLACE FUNCTION sys.no_pairs(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+  IF sys.has_pairs(v) THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: a character beyond U+FFFF under a collation with supplementary characters.');
+  END IF;
+  RETURN v;
+END $$;
 CREATE OR REPLACE FUNCTION sys.cut(v text, size int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(left(sys.to_units(v), size)) ELSE left(v, size) END;
 CREATE OR REPLACE FUNCTION sys.pad(v text, size int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -973,6 +982,11 @@ BEGIN
   IF n < 0 THEN PERFORM sys.fail(537, 'Invalid length parameter passed to the LEFT or SUBSTRING function.'); END IF;
   RETURN sys.cut(v, n);
 END $$;
+-- Letters beyond U+FFFF have no case in a collation without supplementary characters.
+CREATE OR REPLACE FUNCTION sys.upper_units(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(sys.upper(sys.to_units(v))) ELSE sys.upper(v) END;
+CREATE OR REPLACE FUNCTION sys.lower_units(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.from_units(sys.lower(sys.to_units(v))) ELSE sys.lower(v) END;
 CREATE OR REPLACE FUNCTION sys.reverse(v text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
   IF sys.has_pairs(v) THEN
@@ -1010,6 +1024,17 @@ CREATE OR REPLACE FUNCTION sys.charindex_units(needle text, hay text, start int)
 CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN needle = '' THEN 0 WHEN sys.has_pairs(hay) THEN sys.charindex_units(sys.to_units(needle), sys.to_units(hay), start)
     ELSE sys.charindex_units(needle, hay, start) END;
+-- like_units: a text or pattern in which _ and a set stand for one unit of UTF-16.
+CREATE OR REPLACE FUNCTION sys.like_units(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN CASE WHEN sys.has_pairs(v) THEN sys.to_units(v) ELSE v END;
+-- like_text: the text as it is. What _ and sets are to characters that a collation does not know is not known here.
+CREATE OR REPLACE FUNCTION sys.like_text(v text, pattern text) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+  IF sys.has_pairs(v) AND pattern ~ '[_[]' THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: LIKE with _ or a set in a text with characters beyond U+FFFF, but under a BIN2 collation.');
+  END IF;
+  RETURN v;
+END $$;
 -- like_regex: the regular expression of a LIKE pattern; the Python module patterns.py has the same rules.
 CREATE OR REPLACE FUNCTION sys.like_regex(pattern text, escape text, blanks boolean) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -1078,9 +1103,9 @@ CREATE OR REPLACE FUNCTION sys.stuff(v text, start int, size int, new text) RETU
     WHEN sys.has_pairs(v) THEN sys.from_units(left(sys.to_units(v), start - 1) || coalesce(sys.to_units(new), '') || substr(sys.to_units(v), start + size))
     WHEN v IS NULL THEN NULL ELSE left(v, start - 1) || coalesce(new, '') || substr(v, start + size) END;
 CREATE OR REPLACE FUNCTION sys.replicate(v text, n int, size int) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN n IS NULL OR n < 0 THEN NULL ELSE left(repeat(v, least(n, 100000000)), size) END;
+  RETURN CASE WHEN n IS NULL OR n < 0 THEN NULL ELSE sys.cut(repeat(v, least(n, 100000000)), size) END;
 CREATE OR REPLACE FUNCTION sys.quotename(v text, mark text) RETURNS text LANGUAGE sql IMMUTABLE
-  RETURN CASE WHEN length(v) > 128 THEN NULL
+  RETURN CASE WHEN sys.utf16_bytes(v) > 256 THEN NULL
     WHEN left(mark, 1) IN ('[', ']') THEN '[' || replace(v, ']', ']]') || ']'
     WHEN left(mark, 1) = '''' THEN '''' || replace(v, '''', '''''') || ''''
     WHEN left(mark, 1) = '"' THEN '"' || replace(v, '"', '""') || '"'
@@ -1138,6 +1163,9 @@ CREATE OR REPLACE FUNCTION sys.nchar(n int) RETURNS text LANGUAGE sql IMMUTABLE
     WHEN n = 0 THEN sys.fail(40000, 'Not supported by this emulation of SQL Server: the character U+0000 in a string.') END;
 CREATE OR REPLACE FUNCTION sys.translate(v text, a text, b text) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
+  IF sys.has_pairs(a) OR sys.has_pairs(b) THEN
+    PERFORM sys.fail(40000, 'Not supported by this emulation of SQL Server: half of a character beyond U+FFFF.');
+  END IF;
   IF length(a) <> length(b) THEN
     PERFORM sys.fail(9828, 'The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.');
   END IF;

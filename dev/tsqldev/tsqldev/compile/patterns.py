@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 
 
@@ -37,6 +39,21 @@ def like_regex(pattern: str, escape: str | None, *, trailing_blanks: bool) -> st
         i += 1
     out.append(" *$" if trailing_blanks else "$")
     return "".join(out)
+
+
+def counts(pattern: str, escape: str | None) -> bool:
+    """Whether the pattern has a wildcard for one character, or a set of them."""
+    if escape:
+        pattern = re.sub(re.escape(escape) + ".", "", pattern, flags=re.DOTALL)
+    return "_" in pattern or "[" in pattern
+
+
+def in_units(text: str) -> str:
+    """The text in units of UTF-16, as `sys.to_units` writes them."""
+    return "".join(
+        c if c <= "\uffff" else chr(0xF0000 + (ord(c) - 0x10000 >> 10)) + chr(0xF0400 + (ord(c) - 0x10000 & 1023))
+        for c in text
+    )
 
 
 def _literal(c: str) -> str:

@@ -16,7 +16,7 @@ from tsqldev.compile.builtins.registry import (
     text_type,
     to_int,
 )
-from tsqldev.compile.collation import sensitivity
+from tsqldev.compile.collation import sensitivity, supplementary
 from tsqldev.compile.convert import Value, convert, quote
 from tsqldev.compile.rules import family
 from tsqldev.errors import SqlError, unsupported
@@ -35,9 +35,15 @@ if TYPE_CHECKING:
     from tsqldev.compile.expressions import Expressions
 
 
+def _counted(value: Value, name: str, argument: int = 1) -> Value:
+    """A string in which positions are counted."""
+    text = text_argument(value, name, argument)
+    return replace(text, sql=f"sys.no_pairs({text.sql})") if supplementary(text.type.collation) else text
+
+
 @builtin("LEN", 1)
 def _len(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-    text = text_argument(a[0], "len")
+    text = _counted(a[0], "len")
     wide = text.type.length == MAX
     sql = f"sys.len({text.sql})"
     return Value(sql if wide else f"{sql}::int4", (BIGINT if wide else INT).with_nullable(nullable(text)))
@@ -86,7 +92,7 @@ def _datalength(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 
 @builtin("LEFT RIGHT", 2)
 def _left(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-    text = text_argument(a[0], n.name)
+    text = _counted(a[0], n.name)
     size = None
     if a[1].constant is not None and a[1].constant.lstrip("-").isdigit():
         number = int(a[1].constant)
@@ -106,7 +112,7 @@ def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
             size = max(1, min(int(a[2].constant), size))
         type = SqlType("varbinary", length=size, nullable=a[0].type.nullable)
         return Value(f"sys.substring({a[0].sql}, {start}, {length})", type)
-    text = text_argument(a[0], "substring")
+    text = _counted(a[0], "substring")
     if family(a[0].type) not in ("char", "null"):
         raise invalid_argument(a[0], 1, "substring")
     size = None
@@ -115,16 +121,11 @@ def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     return Value(f"sys.substring({text.sql}, {start}, {length})", text_type(text, size), text.label)
 
 
-def _simple_text(name: str, sql: str) -> None:
-    @builtin(name, 1)
-    def build(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-        text = text_argument(a[0], n.name)
-        return Value(sql.format(text.sql), text_type(text), text.label)
-
-
-_simple_text("UPPER", "sys.upper({})")
-_simple_text("LOWER", "sys.lower({})")
-_simple_text("REVERSE", "sys.reverse({})")
+@builtin("UPPER LOWER REVERSE", 1)
+def _turned(c: Expressions, n: t.Call, a: list[Value]) -> Value:
+    text = _counted(a[0], n.name)
+    units = "_units" if is_unicode(text) and n.name.upper() != "REVERSE" else ""
+    return Value(f"sys.{n.name.lower()}{units}({text.sql})", text_type(text), text.label)
 
 
 @builtin("LTRIM RTRIM", 1, 2)
@@ -167,7 +168,7 @@ def _charindex(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     wide = a[1].type.length == MAX
     result = (BIGINT if wide else INT).with_nullable(nullable(*a))
     cast = "int8" if wide else "int4"
-    needle, hay = text_argument(a[0], "charindex"), text_argument(a[1], "charindex", 2)
+    needle, hay = _counted(a[0], "charindex"), _counted(a[1], "charindex", 2)
     fold = _fold(c, needle, hay, n)
     return Value(f"sys.charindex({fold.format(needle.sql)}, {fold.format(hay.sql)}, {start})::{cast}", result)
 
@@ -185,7 +186,7 @@ def _patindex(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 
 @builtin("STUFF", 4)
 def _stuff(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-    text, insert = text_argument(a[0], "stuff"), text_argument(a[3], "stuff", 4)
+    text, insert = _counted(a[0], "stuff"), text_argument(a[3], "stuff", 4)
     unicode = is_unicode(text) or is_unicode(insert)
     sizes = (text.type.length or 1, insert.type.length or 1)
     size = MAX if MAX in sizes else limited(sum(sizes), unicode)
@@ -261,7 +262,7 @@ def _ascii(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 
 @builtin("UNICODE", 1)
 def _unicode(c: Expressions, n: t.Call, a: list[Value]) -> Value:
-    return Value(f"sys.unicode({text_argument(a[0], 'unicode').sql})", INT)
+    return Value(f"sys.unicode({_counted(a[0], 'unicode').sql})", INT)
 
 
 @builtin("CHAR NCHAR", 1)
