@@ -1,0 +1,111 @@
+"""A control connection that goes no further than the commit: every decision and every write is real, and nothing is kept.
+
+Many calls can be asked of one ledger so, whatever they would do to it, and one server session is enough for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from airflow_provider_dpone.drivers import Connect, Connection, drain, read_all
+
+_COMMIT = "COMMIT TRANSACTION;"
+_TAKE_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;"
+
+
+class ReachedCommit(Exception):
+    """Everything that comes before the commit has been done and accepted."""
+
+
+class StoppingAtCommit:
+    """A connection factory. What it gives is one session, whose transaction is taken back when a caller closes it."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._session: Any = None
+        self._lent = False
+        #: How often a commit was reached.
+        self.reached = 0
+
+    def __call__(self) -> Connection:
+        assert not self._lent, "one call at a time"
+        if self._session is None:
+            self._session = self._connect()
+        self._lent = True
+        return _Lent(self._session, self)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def given_back(self) -> None:
+        self._lent = False
+        drain(self._session, _TAKE_BACK)
+
+
+class _Lent:
+    def __init__(self, session: Any, lender: StoppingAtCommit) -> None:
+        self._session = session
+        self._lender = lender
+
+    def setautocommit(self, value: bool) -> None:
+        self._session.setautocommit(value)
+
+    def cursor(self) -> _StoppingCursor:
+        return _StoppingCursor(self._session.cursor(), self._lender)
+
+    def commit(self) -> None:
+        raise AssertionError("the ledger commits in SQL")
+
+    def rollback(self) -> None:
+        raise AssertionError("the ledger ends a transaction by closing its connection")
+
+    def close(self) -> None:
+        self._lender.given_back()
+
+
+class _StoppingCursor:
+    def __init__(self, cursor: Any, lender: StoppingAtCommit) -> None:
+        self._cursor = cursor
+        self._lender = lender
+
+    @property
+    def description(self) -> Any:
+        return self._cursor.description
+
+    @property
+    def rowcount(self) -> int:
+        return int(self._cursor.rowcount)
+
+    def execute(self, operation: str, /, *parameters: Any) -> Any:
+        """A batch that commits is run up to its commit."""
+        before, commit, after = operation.rpartition(_COMMIT)
+        if not commit:
+            return self._cursor.execute(operation, *parameters)
+        assert "?" not in after
+        read_all(self._cursor, before, *parameters)
+        self._lender.reached += 1
+        raise ReachedCommit
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> Sequence[Any]:
+        return list(self._cursor.fetchall())
+
+    def nextset(self) -> bool | None:
+        return bool(self._cursor.nextset())
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+def would_commit(call: Callable[[], object]) -> bool:
+    """Whether the call came as far as its commit; False when it had its answer without one. Refusals pass."""
+    try:
+        call()
+    except ReachedCommit:
+        return True
+    return False
