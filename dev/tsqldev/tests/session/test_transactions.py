@@ -260,6 +260,26 @@ def test_a_procedure_that_changes_the_nesting_is_reported(t: Client) -> None:
     t.run("ROLLBACK")
 
 
+@pytest.mark.parametrize("text", ["BEGIN TRAN", "IF @n = 1 BEGIN TRAN", "SAVE TRAN s; COMMIT", "ROLLBACK"])
+def test_a_text_with_parameters_that_changes_the_nesting_is_reported(t: Client, text: str) -> None:
+    before = 0 if "BEGIN" in text else 1
+    t.run("BEGIN TRAN" if before else "SELECT 1")
+    assert t.error(f"EXEC sp_executesql N'{text}', N'@n int', @n = 1") == 266
+    assert t.row(STATE) == (1 - before, 1 - before)
+    t.run("IF @@TRANCOUNT > 0 ROLLBACK")
+
+
+def test_a_text_with_parameters_may_end_one_transaction_and_open_another(t: Client) -> None:
+    t.run(
+        "BEGIN TRAN; EXEC sp_executesql N'INSERT t VALUES (@n, ''a''); COMMIT; BEGIN TRAN', N'@n int', @n = 1; ROLLBACK"
+    )
+    assert ids(t) == [1]
+    t.run("SET IMPLICIT_TRANSACTIONS ON; EXEC sp_executesql N'INSERT t VALUES (@n, ''a'')', N'@n int', @n = 2")
+    assert t.row(STATE) == (1, 1)
+    t.run("COMMIT; SET IMPLICIT_TRANSACTIONS OFF")
+    assert ids(t) == [1, 2]
+
+
 def test_implicit_transactions_begin_with_the_first_statement_that_needs_one(t: Client) -> None:
     t.run("SET IMPLICIT_TRANSACTIONS ON")
     assert t.row(STATE) == (0, 0)

@@ -74,6 +74,7 @@ def _run(interp: Interpreter, text: str, declared: tuple[Declaration, ...], give
     for argument in given:
         if argument.name and argument.name.lower() not in frame.variables:
             raise SqlError(8145, f"{argument.name} is not a parameter for procedure sp_executesql.")
+    before = interp.session.transactions.count
     procedures.run_dynamic(interp, text, frame)
     for position, declaration in enumerate(declared):
         argument = by_name.get(declaration.name.lower())
@@ -82,6 +83,7 @@ def _run(interp: Interpreter, text: str, declared: tuple[Declaration, ...], give
         if argument.output:
             argument.value = frame.values[declaration.name.lower()]
             argument.type = declaration.type
+    procedures.require_count(interp, before)
 
 
 def _text(argument: Argument | None) -> str:

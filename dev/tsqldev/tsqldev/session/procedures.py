@@ -111,16 +111,25 @@ def _call_module(interp: Interpreter, module: ModuleInfo, arguments: list[Argume
         if argument.output:
             argument.value = frame.values[name]
             argument.type = frame.variables[name]
-    after = session.transactions.count
-    if after != before:
+    require_count(interp, before, module.name)
+    return frame.status
+
+
+def require_count(interp: Interpreter, before: int, procedure: str = "") -> None:
+    """266 where a procedure, or a text with parameters, ends with another number of open transactions than it began with.
+
+    One that the session's setting opened for the first statement in it does not count.
+    """
+    after = interp.session.transactions.count
+    implicit = interp.session.settings.implicit_transactions and (before, after) == (0, 1)
+    if after != before and not implicit:
         raise SqlError(
             266,
             "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. "
             f"Previous count = {before}, current count = {after}.",
             state=2,
-            procedure=module.name,
+            procedure=procedure,
         )
-    return frame.status
 
 
 def _bind(
