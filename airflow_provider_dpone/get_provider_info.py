@@ -7,6 +7,13 @@ from typing import Any
 _TEXT = {"type": ["string", "null"]}
 _FLAG = {"type": ["boolean", "null"]}
 
+_SECONDS = {"type": ["integer", "null"], "default": 15, "minimum": 1, "maximum": 3600}
+_CONNECT_TIMEOUT = {
+    "label": "Connect timeout",
+    "description": "Seconds to wait for the server to answer.",
+    "schema": _SECONDS,
+}
+
 _SERVICE_ID = {
     "label": "Service id",
     "description": "The service incarnation that the ledger was installed for; a connection to another one is refused.",
@@ -45,6 +52,11 @@ def get_provider_info() -> dict[str, Any]:
                         "description": "Only for a development server with a self-signed certificate.",
                         "schema": {**_FLAG, "default": False},
                     },
+                    "login_timeout": {
+                        "label": "Login timeout",
+                        "description": "Seconds to wait for a session. The driver also tries a refused address again.",
+                        "schema": _SECONDS,
+                    },
                     "control_schema": {
                         "label": "Ledger schema",
                         "description": "Only for connections to the control database.",
@@ -70,6 +82,7 @@ def get_provider_info() -> dict[str, Any]:
                     "service_id": _SERVICE_ID,
                     "secure": {"label": "HTTPS", "schema": {**_FLAG, "default": False}},
                     "verify": {"label": "Verify the certificate", "schema": {**_FLAG, "default": True}},
+                    "connect_timeout": _CONNECT_TIMEOUT,
                 },
                 "ui-field-behaviour": {
                     "hidden-fields": ["extra"],
@@ -90,6 +103,7 @@ def get_provider_info() -> dict[str, Any]:
                             "enum": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
                         },
                     },
+                    "connect_timeout": _CONNECT_TIMEOUT,
                 },
                 "ui-field-behaviour": {
                     "hidden-fields": ["extra"],

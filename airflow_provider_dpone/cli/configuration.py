@@ -8,6 +8,7 @@ host = "sql.example"
 port = 1433
 control_database = "dpone_control"
 trust_server_certificate = false
+login_timeout = 15                   # seconds; [clickhouse] and [postgres] have connect_timeout
 
 [mssql.roles.controller]
 user = "dpone_controller"
@@ -79,6 +80,7 @@ class Configuration:
             user=user,
             password=password,
             trust_server_certificate=self._flag(section, "trust_server_certificate", "[mssql]"),
+            login_timeout_seconds=self._seconds(section, "login_timeout", 15, "[mssql]"),
         )
 
     def services(self) -> GuardServices:
@@ -116,6 +118,7 @@ class Configuration:
             host=self._text(section, "host", "[clickhouse]"),
             port=self._port(section, 8123, "[clickhouse]"),
             secure=self._flag(section, "secure", "[clickhouse]"),
+            connect_timeout_seconds=self._seconds(section, "connect_timeout", 15, "[clickhouse]"),
             user=user,
             password=password,
         )
@@ -129,6 +132,7 @@ class Configuration:
             host=self._text(section, "host", "[postgres]"),
             port=self._port(section, 5432, "[postgres]"),
             database=self._text(section, "database", "[postgres]"),
+            connect_timeout_seconds=self._seconds(section, "connect_timeout", 15, "[postgres]"),
             user=user,
             password=password,
         )
@@ -182,6 +186,12 @@ class Configuration:
         value = section.get("port", default)
         if type(value) is not int or not 0 < value < 65536:
             raise self._wrong(f"'port' of {where} is not a port number")
+        return value
+
+    def _seconds(self, section: Mapping[str, Any], name: str, default: int, where: str) -> int:
+        value = section.get(name, default)
+        if type(value) is not int or not 1 <= value <= 3600:
+            raise self._wrong(f"{name!r} of {where} is not a whole number of seconds from 1 to 3600")
         return value
 
     def _flag(self, section: Mapping[str, Any], name: str, where: str) -> bool:

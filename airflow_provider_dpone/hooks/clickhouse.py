@@ -41,6 +41,7 @@ class DponeClickHouseHook(BaseHook):
             password=connections.password(connection),
             secure=secure,
             verify=connections.flag(extra, "verify", True),
+            connect_timeout_seconds=connections.seconds(extra, "connect_timeout", 15),
         )
 
     def extra(self, name: str) -> str | None:

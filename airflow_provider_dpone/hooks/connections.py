@@ -6,6 +6,7 @@ URL-encoded form: both happen here, at the one place where a connection is read.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 
 MISSING = "connection_missing"
+#: The longest time that a connection may be waited for.
+MOST_SECONDS = 3600
 
 
 def read(conn_id: str, conn_type: str) -> Connection:
@@ -62,6 +65,20 @@ def password(connection: Connection) -> Secret:
     """The password, wrapped so that no repr shows it."""
     assert connection.password is not None
     return Secret(connection.password)
+
+
+def seconds(extra: dict[str, Any], name: str, default: int) -> int:
+    """An extra that is a time: a whole number of seconds, 1 or more. The form stores a number; a URI stores text."""
+    value = extra.get(name)
+    if value is None or value == "":
+        return default
+    if not re.fullmatch("[1-9][0-9]{0,3}", str(value)) or int(value) > MOST_SECONDS:
+        raise ConfigurationError(
+            "connection_seconds",
+            happened=f"the extra {name!r} of the connection is not a whole number of seconds from 1 to {MOST_SECONDS}.",
+            check="the connection's extra fields in Airflow.",
+        )
+    return int(value)
 
 
 def flag(extra: dict[str, Any], name: str, default: bool) -> bool:

@@ -43,6 +43,7 @@ class DponeMsSqlHook(BaseHook):
             password=connections.password(connection),
             encrypt=str(extra.get("encrypt") or "yes"),
             trust_server_certificate=connections.flag(extra, "trust_server_certificate", False),
+            login_timeout_seconds=connections.seconds(extra, "login_timeout", 15),
         )
 
     def extra(self, name: str) -> str | None:

@@ -32,13 +32,15 @@ class DponePostgresHook(BaseHook):
         from airflow_provider_dpone.drivers.postgres import PostgresDsn
 
         connection = connections.read(self.conn_id, self.conn_type)
+        extra = connection.extra_dejson
         return PostgresDsn(
             host=str(connection.host),
             port=connection.port or 5432,
             database=connection.schema or str(connection.login),
             user=str(connection.login),
             password=connections.password(connection),
-            sslmode=str(connection.extra_dejson.get("sslmode") or "prefer"),
+            sslmode=str(extra.get("sslmode") or "prefer"),
+            connect_timeout_seconds=connections.seconds(extra, "connect_timeout", 15),
         )
 
     def get_conn(self) -> psycopg.Connection[tuple[Any, ...]]:

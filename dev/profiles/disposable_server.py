@@ -15,6 +15,9 @@ from typing import Any
 #: What a new server has besides `sa`: certificate logins, the operating system's accounts, and fixed server roles.
 _INSTALLED = ("##", "NT AUTHORITY\\", "NT SERVICE\\", "BUILTIN\\")
 
+#: SQL_ATTR_LOGIN_TIMEOUT of ODBC.
+_LOGIN_TIMEOUT = 103
+
 _DATABASES = "SELECT d.name FROM sys.databases AS d WHERE d.database_id > 4 ORDER BY d.name"
 _LOGINS = (
     "SELECT p.name FROM sys.server_principals AS p "
@@ -45,6 +48,7 @@ class DisposableServer:
 
     dsn: str
     password_file: Path
+    login_timeout: int = 15
 
     def connect(self) -> Any:
         import mssql_python
@@ -53,7 +57,7 @@ class DisposableServer:
         password = self.password_file.read_text(encoding="utf-8").split("\n", 1)[0]
         quoted = password.replace("}", "}}")
         text = f"{self.dsn.rstrip(';')};PWD={{{quoted}}};DATABASE=master;Encrypt=yes;TrustServerCertificate=yes;"
-        return mssql_python.connect(text, autocommit=True)
+        return mssql_python.connect(text, autocommit=True, attrs_before={_LOGIN_TIMEOUT: self.login_timeout})
 
     def environment(self) -> dict[str, str]:
         """What the tests are given: where the server is, and which file holds the password."""

@@ -95,12 +95,38 @@ def test_clickhouse_and_postgres_connections(monkeypatch: pytest.MonkeyPatch) ->
     assert PASSWORD not in f"{clickhouse!r} {postgres!r}"
 
 
+@pytest.mark.parametrize(
+    ("hook", "name", "member"),
+    [
+        (DponeMsSqlHook, "login_timeout", "login_timeout_seconds"),
+        (DponeClickHouseHook, "connect_timeout", "connect_timeout_seconds"),
+        (DponePostgresHook, "connect_timeout", "connect_timeout_seconds"),
+    ],
+)
+def test_how_long_a_connection_is_waited_for_is_set_by_it(
+    monkeypatch: pytest.MonkeyPatch, hook: type[DponeMsSqlHook], name: str, member: str
+) -> None:
+    def of(**extra: object) -> object:
+        common = {"host": "h", "login": "u", "password": PASSWORD}
+        connection(monkeypatch, "one", conn_type=hook.conn_type, **common, extra=extra)
+        return getattr(hook("one").dsn(), member)
+
+    assert of() == of(**{name: None}) == of(**{name: ""}) == 15
+    assert of(**{name: 1}) == of(**{name: "1"}) == 1
+    assert of(**{name: 3600}) == 3600
+    for wrong in (0, -1, 3601, "9" * 5000, "1.5", 1.5, "1s", " 1", "\u0661", True, "0x1", [1]):
+        with pytest.raises(ConfigurationError, match="connection_seconds") as refused:
+            of(**{name: wrong})
+        assert name in refused.value.happened
+
+
 def test_a_wrong_address_is_one_clear_message_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         common = {"host": "127.0.0.1", "port": port, "login": "controller", "password": PASSWORD}
-        connection(monkeypatch, "sql", conn_type="dpone_mssql", **common)
+        # The driver tries a refused port again until this time is over.
+        connection(monkeypatch, "sql", conn_type="dpone_mssql", **common, extra={"login_timeout": 1})
         connection(monkeypatch, "ch", conn_type="dpone_clickhouse", **common)
         connection(monkeypatch, "pg", conn_type="dpone_postgres", **common)
         for hook in (DponeMsSqlHook("sql"), DponeClickHouseHook("ch"), DponePostgresHook("pg")):

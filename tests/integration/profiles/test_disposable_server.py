@@ -73,7 +73,7 @@ def test_a_server_that_is_gone_is_a_failed_clean_up(tool: ModuleType, tmp_path: 
     password.write_text(PASSWORD, encoding="utf-8")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    server = tool.DisposableServer(dsn="SERVER=127.0.0.1,1;UID=sa", password_file=password)
+    server = tool.DisposableServer(dsn="SERVER=127.0.0.1,1;UID=sa", password_file=password, login_timeout=1)
     [said] = tool.clean_up(scratch, server)
     assert said.startswith("the server could not be emptied")
     assert PASSWORD not in said

@@ -44,6 +44,25 @@ def test_a_password_is_read_as_it_is(tmp_path: Path, good: str) -> None:
     assert read(tmp_path, good).services().source_reader.password.reveal() == PASSWORD
 
 
+def test_how_long_a_connection_is_waited_for_is_set_by_its_section(tmp_path: Path, good: str) -> None:
+    assert read(tmp_path, good).services().controller.login_timeout_seconds == 15
+    others = """[clickhouse]
+host = "h"
+connect_timeout = 2
+roles = {access = {user = "a", password_file = "PASSWORD"}, observer = {same_as = "access"}}
+[postgres]
+host = "h"
+connect_timeout = 3
+database = "d"
+roles = {source = {user = "s", password_file = "PASSWORD"}}
+""".replace("PASSWORD", str(tmp_path / "password"))
+    set_there = good.replace("[mssql]\n", "[mssql]\nlogin_timeout = 1\n", 1) + others
+    services = read(tmp_path, set_there).services()
+    assert {services.controller.login_timeout_seconds, services.source_reader.login_timeout_seconds} == {1}
+    assert services.clickhouse_access is not None and services.clickhouse_access.connect_timeout_seconds == 2
+    assert services.postgres_source is not None and services.postgres_source.connect_timeout_seconds == 3
+
+
 def test_who_only_settles_names_no_issuer(tmp_path: Path, good: str) -> None:
     assert read(tmp_path, good).services().issuer is None
     issuer = read(tmp_path, good + '[mssql.roles.issuer]\nsame_as = "controller"\n').services().issuer
@@ -64,6 +83,11 @@ def test_one_login_for_two_roles_has_to_be_said(tmp_path: Path, good: str) -> No
         ("[mssql]\n", "[mssql]\nport = 0\n"),
         ("[mssql]\n", "[mssql]\nport = 70000\n"),
         ("[mssql]\n", "[mssql]\nport = true\n"),
+        ("[mssql]\n", "[mssql]\nlogin_timeout = 0\n"),
+        ("[mssql]\n", "[mssql]\nlogin_timeout = 3601\n"),
+        ("[mssql]\n", "[mssql]\nlogin_timeout = '15'\n"),
+        ("[mssql]\n", "[mssql]\nlogin_timeout = true\n"),
+        ("[mssql]\n", "[mssql]\nlogin_timeout = 1.5\n"),
         ("[mssql]\n", "[mssql]\ntrust_server_certificate = 'false'\n"),
         ("[mssql]\n", "[mssql]\ntrust_server_certificate = 0\n"),
         ('[mssql.roles.source_reader]\nsame_as = "outcome_reader"', "[mssql.roles.source_reader]\nsame_as = 'nobody'"),

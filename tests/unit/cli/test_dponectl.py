@@ -14,6 +14,7 @@ release_root = "/nowhere"
 [mssql]
 host = "127.0.0.1"
 port = 1
+login_timeout = 1
 control_database = "dpone_control"
 [mssql.roles.controller]
 user = "dpone_controller"
