@@ -270,11 +270,14 @@ def transactions(client: Client) -> None:
     connection.commit()
     # What T-SQL opened, the driver's commit ends; what the session left open, its end rolls back.
     other = client.connect()
+    [(session,)] = rows(other, "SELECT CONVERT(int, @@SPID)")
     rows(other, "BEGIN TRANSACTION; INSERT dbo.r VALUES (3)")
-    other.close()
     third = client.connect()
+    other.close()
+    there = f"SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE session_id = {session}"
     end = time.monotonic() + 10
-    while rows(third, "SELECT COUNT(*) FROM sys.dm_tran_session_transactions") != [(0,)] and time.monotonic() < end:
+    while rows(third, there) != [(0,)]:
+        assert time.monotonic() < end, "a session outlives its connection"
         time.sleep(0.05)
     assert rows(third, "SELECT a FROM dbo.r") == [(2,)]
 
