@@ -214,6 +214,7 @@ class ActivationRequest:
         return tuple(resource.guard_id for resource in self.resources if subjects & set(resource.write_subjects))
 
 
+@rules.shaped("fields")
 def request_from(body: Mapping[str, Any]) -> ActivationRequest:
     """Rebuild the typed record, of either family, from decoded members."""
     names = {"schema", "context", "source_subject_sha256", "workloads", "resources"}
@@ -223,16 +224,13 @@ def request_from(body: Mapping[str, Any]) -> ActivationRequest:
     elif schema != SCHEMA:
         rules.refuse("request_schema")
     values = rules.members(body, names)
-    try:
-        return ActivationRequest(
-            context=OccurrenceContext(**values["context"]),
-            source_subject_sha256=values["source_subject_sha256"],
-            workloads=tuple(WorkloadAdmission(**_with_tuples(item)) for item in rules.array(values["workloads"])),
-            resources=tuple(PhysicalResource(**_with_tuples(item)) for item in rules.array(values["resources"])),
-            execution_grant_sha256=values.get("execution_grant_sha256"),
-        )
-    except TypeError as err:
-        raise AdmissionRefused("fields") from err
+    return ActivationRequest(
+        context=OccurrenceContext(**values["context"]),
+        source_subject_sha256=values["source_subject_sha256"],
+        workloads=tuple(WorkloadAdmission(**_with_tuples(item)) for item in rules.array(values["workloads"])),
+        resources=tuple(PhysicalResource(**_with_tuples(item)) for item in rules.array(values["resources"])),
+        execution_grant_sha256=values.get("execution_grant_sha256"),
+    )
 
 
 def _with_tuples(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,6 +254,7 @@ def decode_request(document: object, sha256: object, *, nonproduction: bool = Fa
     return request
 
 
+@rules.shaped("closure")
 def source_subject_sha256(
     *,
     release_id: str,

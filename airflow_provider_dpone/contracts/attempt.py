@@ -18,6 +18,7 @@ from airflow_provider_dpone.contracts.rules import (
     digest,
     identity_text,
     refuse,
+    shaped,
     whole_number,
 )
 
@@ -41,7 +42,7 @@ def guard_epochs(value: object) -> GuardEpochs:
 
 def guard_epochs_sha256(epochs: GuardEpochs) -> str:
     """The subject by which proofs bind the epochs."""
-    return canonical.fingerprint_sha256({"guard_epochs": epochs})
+    return canonical.fingerprint_sha256({"guard_epochs": guard_epochs(epochs)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +108,14 @@ class Attempt:
         return self
 
 
+@shaped("attempt_members")
 def attempt_from(members: Mapping[str, Any]) -> Attempt:
     """Rebuild the typed record from decoded members (without the schema)."""
     values = dict(members)
     epochs = values.get("guard_epochs")
     if type(epochs) is list and all(type(pair) is list for pair in epochs):
         values["guard_epochs"] = tuple(tuple(pair) for pair in epochs)
-    try:
-        return Attempt(**values)
-    except TypeError as err:
-        raise AdmissionRefused("attempt_members") from err
+    return Attempt(**values)
 
 
 def decode_attempt(document: object, sha256: object) -> Attempt:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from airflow_provider_dpone.contracts import canonical, rules
-from airflow_provider_dpone.contracts.errors import AdmissionRefused
 
 SCHEMA = "dpone.composition-mssql-gate-observation.v1"
 
@@ -78,6 +77,7 @@ class GateObservation:
         return canonical.exact_bytes(self.members())
 
 
+@rules.shaped("gate_observation")
 def gate_observation_from(body: Mapping[str, Any]) -> GateObservation:
     """Rebuild the typed record from decoded members."""
     values = dict(body)
@@ -85,7 +85,4 @@ def gate_observation_from(body: Mapping[str, Any]) -> GateObservation:
         rules.refuse("gate_observation")
     if "database_ids" in values:
         values["database_ids"] = rules.array(values["database_ids"], "gate_observation")
-    try:
-        return GateObservation(**values)
-    except TypeError as err:
-        raise AdmissionRefused("gate_observation") from err
+    return GateObservation(**values)

@@ -126,6 +126,7 @@ class Engine:
         return f"{self.name} {self.product_version}"
 
 
+@rules.shaped("engine_version_text")
 def engine_of(version_text: str, product_version: str) -> Engine:
     """The engine of @@VERSION and ProductVersion as a server sends them, with line breaks and tabs."""
     return Engine(product_version=product_version, version_text=" ".join(version_text.split()))
@@ -212,6 +213,7 @@ class GateReceipt:
         return canonical.exact_bytes(self.members())
 
 
+@rules.shaped("gate_profile_cases")
 def case_problems(profile: str, cases: Sequence[Case]) -> list[str]:
     """Everything that keeps these cases from being exactly the required ones, once each and passed."""
     required, seen = PROFILE_CASES[profile], Counter(case.name for case in cases)
@@ -256,13 +258,16 @@ def decode_receipt(document: object, sha256: object) -> GateReceipt:
 
 def may_be_production(server: Engine) -> bool:
     """Whether a ledger with production authority may stand on this server."""
-    return server.is_sql_server
+    return rules.record(server, Engine, "engine").is_sql_server
 
 
 def obstacles(
     receipt: GateReceipt, *, server: Engine, product_version: str, authority: AuthorityClass
 ) -> tuple[str, ...]:
     """Why this receipt does not unlock an authority of this class on this server; empty if it does. The one rule."""
+    rules.record(receipt, GateReceipt, "gate_profile_fields")
+    rules.record(server, Engine, "engine")
+    rules.one_of(authority, AUTHORITY_CLASSES, "authority_class")
     found = []
     if not receipt.green:
         found.append("its result is FAIL")

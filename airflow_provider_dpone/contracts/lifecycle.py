@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from airflow_provider_dpone.contracts import rules
-from airflow_provider_dpone.contracts.ownership import OwnerKind
+from airflow_provider_dpone.contracts.ownership import OWNER_KINDS, OwnerKind
 
 Arrows = Mapping[str, frozenset[str]]
 
@@ -48,6 +48,7 @@ LOGIN_GATE: Arrows = _machine(
 BLOCKING_OPERATION_STATES = frozenset({"RUNNING", "COMMIT_UNKNOWN"})
 
 
+@rules.shaped("state_machine")
 def may_move(machine: Arrows, state: str, target: str) -> bool:
     """Whether the arrow exists. Staying in a state is no arrow."""
     return target in machine.get(state, frozenset())
@@ -60,6 +61,7 @@ def require_move(machine: Arrows, state: str, target: str, reason: str) -> str:
 
 
 def move_owner(kind: OwnerKind, state: str, target: str) -> str:
+    rules.one_of(kind, OWNER_KINDS, "owner_kind")
     machine = EXECUTION_OWNER if kind == "execution" else QUALIFICATION_OWNER
     return require_move(machine, state, target, "owner_transition")
 

@@ -131,6 +131,8 @@ def claim_from(value: object) -> PhysicalClaim:
 
 def decode_claim(document: bytes) -> PhysicalClaim:
     """Read a stored claim back; the bytes must be the ones this record encodes to."""
+    if type(document) is not bytes:
+        rules.refuse("physical_claim")
     try:
         claim = claim_from(canonical.strict_object(document))
     except canonical.StrictJsonError as err:
@@ -144,6 +146,7 @@ _RELATION_SCHEMA = "dpone.dbt-workspace-relation-write.v1"
 _RELATION_CONNECTORS: Mapping[str, str] = {"sqlserver": "mssql", "postgresql": "postgres"}
 
 
+@rules.shaped("relation_write")
 def relation_write_subject(
     *,
     project_path: str,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
-from airflow_provider_dpone.contracts.rules import coordinate_text, digest, uuid_text
+from airflow_provider_dpone.contracts.rules import INT_MAX, coordinate_text, digest, uuid_text, whole_number
 
 Connector = Literal["mssql", "clickhouse", "postgres"]
 Purpose = Literal["ingest", "publish", "build", "extract"]
@@ -43,10 +43,8 @@ class Coordinates:
     def __post_init__(self) -> None:
         for value in (self.dag_id, self.run_id, self.task_id):
             coordinate_text(value)
-        if type(self.try_number) is not int or self.try_number < 1:
-            raise AdmissionRefused("scheduler_attempt")
-        if type(self.map_index) is not int or self.map_index < -1:
-            raise AdmissionRefused("scheduler_attempt")
+        whole_number(self.try_number, "scheduler_attempt", at_least=1, at_most=INT_MAX)
+        whole_number(self.map_index, "scheduler_attempt", at_least=-1, at_most=INT_MAX)
         uuid_text(self.task_instance_id, "task_instance_id")
         if self.mapped_input_sha256 is not None:
             digest(self.mapped_input_sha256)
@@ -68,7 +66,7 @@ class Principal:
     purpose: Purpose
 
     def __post_init__(self) -> None:
-        pattern = _PRINCIPAL_ID.get(self.connector)
+        pattern = _PRINCIPAL_ID.get(self.connector) if type(self.connector) is str else None
         if pattern is None or type(self.principal_id) is not str or not pattern.fullmatch(self.principal_id):
             raise AdmissionRefused("principal")
         if self.purpose not in get_args(Purpose):

@@ -17,7 +17,7 @@ from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from airflow_provider_dpone.contracts.principal import Principal
-from airflow_provider_dpone.contracts.rules import digest, one_of, refuse, uuid_text
+from airflow_provider_dpone.contracts.rules import digest, one_of, refuse, shaped, uuid_text
 
 SCHEMA = "dpone.composition-attempt-proof.v1"
 PROOF_KINDS: tuple[ProofKind, ...] = ("CLOSED_GATES", "QUIESCENCE", "OUTCOME")
@@ -50,6 +50,7 @@ class Authority:
         return {"connector": self.connector, "service_id": self.service_id, "principal_id": self.principal_id}
 
 
+@shaped("proof_authority_closure")
 def authorities_of(principals: Iterable[Principal]) -> tuple[Authority, ...]:
     """The authorities that a proof must name for these principals, in proof order."""
     return tuple(
@@ -109,6 +110,7 @@ class AttemptProof:
         return canonical.exact_bytes(self.members())
 
 
+@shaped("proof_subject")
 def proof_for(
     attempt: Attempt,
     principals: Iterable[Principal],
@@ -128,16 +130,14 @@ def proof_for(
     )
 
 
+@shaped("proof_members")
 def proof_from(members: Mapping[str, Any]) -> AttemptProof:
     """Rebuild the typed record from decoded members."""
     values = dict(members)
     if values.pop("schema", None) != SCHEMA:
         refuse("proof_schema")
-    try:
-        authorities = tuple(Authority(**authority) for authority in values.pop("authorities"))
-        return AttemptProof(authorities=authorities, **values)
-    except (TypeError, KeyError) as err:
-        raise AdmissionRefused("proof_members") from err
+    authorities = tuple(Authority(**authority) for authority in values.pop("authorities"))
+    return AttemptProof(authorities=authorities, **values)
 
 
 def decode_proof(document: object, sha256: object) -> AttemptProof:

@@ -159,6 +159,11 @@ class QualificationOperation:
 
 def invocation_key(*, owner_key: str, work_item_id: str, runner_invocation_id: str, try_number: int) -> str:
     """What one try of one invocation may use once, whatever else changes."""
+    with rules.refusing_as(AdmissionRefused, "qualification_operation"):
+        rules.digest(owner_key)
+        rules.trimmed_text(work_item_id, "text")
+        rules.uuid4_text(runner_invocation_id, "uuid")
+        rules.whole_number(try_number, "number", at_least=1)
     return canonical.exact_sha256(
         {
             "schema": INVOCATION_SCHEMA,
@@ -182,18 +187,17 @@ def _require_epochs(value: object) -> None:
     rules.ascending([guard for guard, _ in value], "qualification_operation")
 
 
+@rules.shaped("qualification_owner")
 def qualification_owner_from(body: Mapping[str, Any]) -> QualificationOwner:
     """Rebuild the typed record from decoded members."""
     values = dict(body)
     if values.pop("schema", None) != OWNER_SCHEMA:
         rules.refuse("qualification_owner")
     values["claims"] = tuple(claim_from(item) for item in rules.array(values.get("claims"), "qualification_owner"))
-    try:
-        return QualificationOwner(**values)
-    except TypeError as err:
-        raise AdmissionRefused("qualification_owner") from err
+    return QualificationOwner(**values)
 
 
+@rules.shaped("qualification_operation")
 def qualification_operation_from(body: Mapping[str, Any]) -> QualificationOperation:
     """Rebuild the typed record from decoded members."""
     values = dict(body)
@@ -201,10 +205,7 @@ def qualification_operation_from(body: Mapping[str, Any]) -> QualificationOperat
         rules.refuse("qualification_operation")
     pairs = rules.array(values.get("guard_epochs"), "qualification_operation_epochs")
     values["guard_epochs"] = tuple(rules.array(pair, "qualification_operation_epochs") for pair in pairs)
-    try:
-        return QualificationOperation(**values)
-    except TypeError as err:
-        raise AdmissionRefused("qualification_operation") from err
+    return QualificationOperation(**values)
 
 
 def decode_qualification_owner(document: bytes, sha256: str) -> QualificationOwner:
@@ -224,6 +225,8 @@ def decode_qualification_operation(document: bytes, sha256: str) -> Qualificatio
 
 
 def _stored(document: bytes, reason: str) -> dict[str, Any]:
+    if type(document) is not bytes:
+        rules.refuse(reason)
     try:
         return canonical.strict_object(document, limit=canonical.QUALIFICATION_DOCUMENT_LIMIT)
     except canonical.StrictJsonError as err:

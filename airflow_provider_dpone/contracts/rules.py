@@ -20,6 +20,8 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 IDENTITY_LIMIT = 512
 #: The largest epoch, try number or size: SQL Server's bigint.
 BIGINT_MAX = 2**63 - 1
+#: The largest try number and map index that the ledger can store: SQL Server's int, which is also Airflow's.
+INT_MAX = 2**31 - 1
 _NIL_UUID = "00000000-0000-0000-0000-000000000000"
 
 T = TypeVar("T")
@@ -38,6 +40,22 @@ def refusing_as(error: type[AdmissionRefused], reason: str | None = None) -> Ite
         if type(err) is error and reason is None:
             raise
         raise error(reason or err.reason) from err
+
+
+@contextmanager
+def shaped(reason: str) -> Iterator[None]:
+    """Refuse, by one reason, what has another shape than the block takes apart: another type, a member more or less."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, AttributeError) as err:
+        raise AdmissionRefused(reason) from err
+
+
+def record(value: object, kind: type[T], reason: str) -> T:
+    """A record of exactly this kind."""
+    if type(value) is not kind:
+        refuse(reason)
+    return value
 
 
 def digest(value: object, reason: str = "digest") -> str:

@@ -65,6 +65,12 @@ class SnapshotIntent:
     closed_ingest_sha256: str
 
     def __post_init__(self) -> None:
+        rules.record(self.attempt, Attempt, "snapshot_scope")
+        rules.record(self.target, SnapshotTarget, "snapshot_target")
+        rules.record(self.generation, SnapshotGeneration, "snapshot_generation")
+        rules.record(self.limits, SnapshotLimits, "snapshot_limits")
+        rules.record(self.ingest_principal, Authority, "snapshot_principal")
+        rules.record(self.publisher_principal, Authority, "snapshot_principal")
         rules.digest(self.closed_ingest_sha256)
         for authority in (self.ingest_principal, self.publisher_principal):
             if authority.connector != "clickhouse" or authority.service_id != self.target.service_id:
@@ -140,6 +146,11 @@ class SnapshotRecord:
     observation: ExchangeObservation | None = None
 
     def __post_init__(self) -> None:
+        rules.record(self.intent, SnapshotIntent, "snapshot_record")
+        if self.closure is not None:
+            rules.record(self.closure, PublisherClosure, "snapshot_closure")
+        if self.observation is not None:
+            rules.record(self.observation, ExchangeObservation, "snapshot_observation")
         rules.one_of(self.state, SNAPSHOT_STATES, "snapshot_state")
         rules.whole_number(self.revision, "snapshot_revision", at_least=1)
         if not self._revision_fits():
@@ -206,6 +217,8 @@ def classify_exchange(intent: SnapshotIntent, observation: ExchangeObservation) 
 
     The pair is decisive only where one node holds it: an exchange on a cluster happens node by node.
     """
+    rules.record(intent, SnapshotIntent, "snapshot_record")
+    rules.record(observation, ExchangeObservation, "snapshot_observation")
     before = (intent.generation.old_target_uuid, intent.generation.new_generation_uuid)
     seen = (observation.target_uuid, observation.generation_uuid)
     if observation.target != intent.target or observation.node_count != 1 or observation.replica_count != 1:
@@ -217,35 +230,35 @@ def classify_exchange(intent: SnapshotIntent, observation: ExchangeObservation) 
     return "COMMIT_UNKNOWN"
 
 
+@rules.shaped("snapshot_record")
 def snapshot_record_from(body: Mapping[str, Any]) -> SnapshotRecord:
     """Rebuild the typed record from decoded members."""
     values = dict(body)
     if values.pop("schema", None) != RECORD_SCHEMA:
         rules.refuse("snapshot_record")
-    try:
-        nested = dict(values.pop("intent"))
-        intent = SnapshotIntent(
-            attempt=attempt_from(nested.pop("attempt")),
-            target=SnapshotTarget(**nested.pop("target")),
-            generation=SnapshotGeneration(**nested.pop("generation")),
-            limits=SnapshotLimits(**nested.pop("limits")),
-            ingest_principal=Authority(**nested.pop("ingest_principal")),
-            publisher_principal=Authority(**nested.pop("publisher_principal")),
-            **nested,
-        )
-        closure, observation = values.pop("closure"), values.pop("observation")
-        return SnapshotRecord(
-            intent=intent,
-            closure=None if closure is None else PublisherClosure(**closure),
-            observation=None if observation is None else exchange_observation_from(observation),
-            **values,
-        )
-    except (TypeError, KeyError) as err:
-        raise AdmissionRefused("snapshot_record") from err
+    nested = dict(values.pop("intent"))
+    intent = SnapshotIntent(
+        attempt=attempt_from(nested.pop("attempt")),
+        target=SnapshotTarget(**nested.pop("target")),
+        generation=SnapshotGeneration(**nested.pop("generation")),
+        limits=SnapshotLimits(**nested.pop("limits")),
+        ingest_principal=Authority(**nested.pop("ingest_principal")),
+        publisher_principal=Authority(**nested.pop("publisher_principal")),
+        **nested,
+    )
+    closure, observation = values.pop("closure"), values.pop("observation")
+    return SnapshotRecord(
+        intent=intent,
+        closure=None if closure is None else PublisherClosure(**closure),
+        observation=None if observation is None else exchange_observation_from(observation),
+        **values,
+    )
 
 
 def decode_snapshot_record(document: bytes, sha256: str) -> SnapshotRecord:
     """Read a stored record back: same digest *and* same bytes."""
+    if type(document) is not bytes:
+        rules.refuse("snapshot_record")
     try:
         record = snapshot_record_from(canonical.strict_object(document))
     except canonical.StrictJsonError as err:

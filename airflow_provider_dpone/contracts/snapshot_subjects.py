@@ -162,6 +162,7 @@ class ExchangeObservation:
 
     def __post_init__(self) -> None:
         reason = "snapshot_observation"
+        rules.record(self.target, SnapshotTarget, reason)
         for value in (self.target_uuid, self.generation_uuid):
             if value is not None:
                 rules.uuid_text(value, reason, nil=False)
@@ -208,6 +209,7 @@ class ExchangeObservation:
         }
 
 
+@rules.shaped("snapshot_observation")
 def exchange_observation_from(body: Mapping[str, Any]) -> ExchangeObservation:
     """Rebuild the typed record from decoded members."""
     values = dict(body)

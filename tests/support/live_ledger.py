@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_dpone.contracts.activation import ActivationRequest
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import (
@@ -163,71 +164,82 @@ class LiveLedger:
         """A PREPARED publication of an operation with an ingest and a publish principal."""
         activation = self.activations.read(operation.activation_id)
         assert activation is not None
-        [resource] = [found for found in activation.request.resources if found.guard_id in operation.attempt.guard_ids]
-        target = SnapshotTarget(
-            service_id=resource.service_id,
-            physical_subject_sha256=resource.physical_subject_sha256,
-            database_id=str(uuid.uuid4()),
-            database="flights",
-            target_table="target",
-            generation_table="generation",
-            write_subject_sha256=make.sha("write"),
-            enrollment_sha256=make.sha("enrollment"),
-        )
-        digests = {name: make.sha(name) for name in ("record", "source_snapshot", "content", "schema", "physical")}
-        sizes = ("rows", "source_bytes", "wire_bytes", "generation_bytes", "old_target_bytes", "retained_bytes")
-        limits = ("rows", "source_bytes", "wire_bytes", "generation_bytes", "retained_bytes", "total_transient_bytes")
-        ingest, publish = (
-            Authority(connector=p.connector, service_id=p.service_id, principal_id=p.principal_id)
-            for p in (operation.principal("ingest"), operation.principal("publish"))
-        )
-        intent = SnapshotIntent(
-            attempt=operation.attempt,
-            target=target,
-            generation=SnapshotGeneration(
-                **{f"{name}_sha256": value for name, value in digests.items()},  # type: ignore[arg-type]  # by name
-                old_target_uuid=str(uuid.uuid4()),
-                new_generation_uuid=str(uuid.uuid4()),
-                **dict.fromkeys(sizes, 1),  # type: ignore[arg-type]  # by name
-            ),
-            limits=SnapshotLimits(**{f"max_{name}": 1000 for name in limits}),
-            ingest_principal=ingest,
-            publisher_principal=publish,
-            closed_ingest_sha256=make.sha("closed ingest"),
-        )
-        return SnapshotRecord(intent=intent)
+        return snapshot_of(activation.request, operation.attempt, operation.principals)
 
     def decided(self, record: SnapshotRecord, *, swapped: bool) -> SnapshotRecord:
         """The verdict when the pair of uuids is seen swapped, or as it was."""
-        intent = record.intent
-        pair = (intent.generation.old_target_uuid, intent.generation.new_generation_uuid)
-        target_uuid, generation_uuid = pair[::-1] if swapped else pair
-        observation = ExchangeObservation(
-            target=intent.target,
-            target_uuid=target_uuid,
-            generation_uuid=generation_uuid,
-            database_engine="Atomic",
-            table_engines=("MergeTree", "MergeTree"),
-            node_count=1,
-            replica_count=1,
-            schema_sha256=(intent.generation.schema_sha256, intent.generation.schema_sha256),
-            physical_sha256=(intent.generation.physical_sha256, intent.generation.physical_sha256),
-            unsupported_features=(),
-            generation_content_sha256=intent.generation.content_sha256,
-            generation_rows=1,
-            generation_bytes=1,
-            old_target_bytes=1,
-            retained_bytes=1,
-            catalog_evidence_sha256=make.sha("catalog"),
-        )
-        closure = PublisherClosure(
-            intent_sha256=intent.sha256, closed_gates_sha256=make.sha("closed"), quiescence_sha256=make.sha("quiet")
-        )
-        return record.decided(closure, observation)
+        return decided_of(record, swapped=swapped)
 
     def retire(self, activation: Activation) -> Activation:
         self.activations.begin_retirement(activation.request)
         return self.activations.finalize_retirement(activation.request)
+
+
+def snapshot_of(request: ActivationRequest, attempt: Attempt, principals: Sequence[Principal]) -> SnapshotRecord:
+    """A PREPARED publication into the domain of an attempt."""
+    [resource] = [found for found in request.resources if found.guard_id in attempt.guard_ids]
+    target = SnapshotTarget(
+        service_id=resource.service_id,
+        physical_subject_sha256=resource.physical_subject_sha256,
+        database_id=str(uuid.uuid4()),
+        database="flights",
+        target_table="target",
+        generation_table="generation",
+        write_subject_sha256=make.sha("write"),
+        enrollment_sha256=make.sha("enrollment"),
+    )
+    digests = {name: make.sha(name) for name in ("record", "source_snapshot", "content", "schema", "physical")}
+    sizes = ("rows", "source_bytes", "wire_bytes", "generation_bytes", "old_target_bytes", "retained_bytes")
+    limits = ("rows", "source_bytes", "wire_bytes", "generation_bytes", "retained_bytes", "total_transient_bytes")
+    by_purpose = {
+        p.purpose: Authority(connector=p.connector, service_id=p.service_id, principal_id=p.principal_id)
+        for p in principals
+        if p.connector == "clickhouse"
+    }
+    intent = SnapshotIntent(
+        attempt=attempt,
+        target=target,
+        generation=SnapshotGeneration(
+            **{f"{name}_sha256": value for name, value in digests.items()},  # type: ignore[arg-type]  # by name
+            old_target_uuid=str(uuid.uuid4()),
+            new_generation_uuid=str(uuid.uuid4()),
+            **dict.fromkeys(sizes, 1),  # type: ignore[arg-type]  # by name
+        ),
+        limits=SnapshotLimits(**{f"max_{name}": 1000 for name in limits}),
+        ingest_principal=by_purpose["ingest"],
+        publisher_principal=by_purpose["publish"],
+        closed_ingest_sha256=make.sha("closed ingest"),
+    )
+    return SnapshotRecord(intent=intent)
+
+
+def decided_of(record: SnapshotRecord, *, swapped: bool) -> SnapshotRecord:
+    """The verdict when the pair of uuids is seen swapped, or as it was."""
+    intent = record.intent
+    pair = (intent.generation.old_target_uuid, intent.generation.new_generation_uuid)
+    target_uuid, generation_uuid = pair[::-1] if swapped else pair
+    observation = ExchangeObservation(
+        target=intent.target,
+        target_uuid=target_uuid,
+        generation_uuid=generation_uuid,
+        database_engine="Atomic",
+        table_engines=("MergeTree", "MergeTree"),
+        node_count=1,
+        replica_count=1,
+        schema_sha256=(intent.generation.schema_sha256, intent.generation.schema_sha256),
+        physical_sha256=(intent.generation.physical_sha256, intent.generation.physical_sha256),
+        unsupported_features=(),
+        generation_content_sha256=intent.generation.content_sha256,
+        generation_rows=1,
+        generation_bytes=1,
+        old_target_bytes=1,
+        retained_bytes=1,
+        catalog_evidence_sha256=make.sha("catalog"),
+    )
+    closure = PublisherClosure(
+        intent_sha256=intent.sha256, closed_gates_sha256=make.sha("closed"), quiescence_sha256=make.sha("quiet")
+    )
+    return record.decided(closure, observation)
 
 
 def nothing(cursor: Cursor) -> None:

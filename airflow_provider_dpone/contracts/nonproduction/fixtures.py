@@ -63,7 +63,8 @@ class PlanObject:
                 rules.refuse("array")
             if self.object_kind != "table" or type(self.qualified_name) is not tuple:
                 rules.refuse("plan_objects")
-            if NAME_PARTS.get(self.connector) != len(self.qualified_name):
+            rules.one_of(self.connector, NAME_PARTS, "plan_objects")
+            if NAME_PARTS[self.connector] != len(self.qualified_name):
                 rules.refuse("plan_objects")
             for part in self.qualified_name:
                 text(part)
@@ -83,8 +84,9 @@ class Fixture:
     bindings: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
-        with rules.refusing_as(AuthorityRefused):
+        with rules.refusing_as(AuthorityRefused), rules.shaped("fields"):
             text(self.fixture_id)
+            rules.record(self.recipe_original, PlanOriginal, "plan_originals")
             if type(self.profile) is not str or not _PROFILE.fullmatch(self.profile):
                 rules.refuse("plan_profile")
             if not self.parameters or not self.bindings:

@@ -40,6 +40,8 @@ class _Grant:
     limits: Limits
 
     def _require_common(self) -> None:
+        rules.record(self.scope, Scope, "scope")
+        rules.record(self.limits, Limits, "limits")
         rules.uuid4_text(self.grant_id, "uuid")
         require_validity(self.not_before, self.expires_at, self.limits.max_validity_seconds)
         require_epoch(self.revocation_epoch)
@@ -129,6 +131,7 @@ class GrantedWorkload:
     def __post_init__(self) -> None:
         with rules.refusing_as(AuthorityRefused):
             text(self.workload_id)
+            rules.record(self.limits, Limits, "limits")
             rules.one_of(self.constituent_id, CONSTITUENTS, "constituent")
             rules.digest(self.pack_sha256)
 
@@ -196,13 +199,23 @@ class ExecutionGrant(_Grant):
 Grant = QualificationGrant | ExecutionGrant
 
 
+def require_grant(grant: object) -> Grant:
+    """A grant of either phase."""
+    if isinstance(grant, QualificationGrant | ExecutionGrant):
+        return grant
+    raise AuthorityRefused("grant")
+
+
 def consumption_subject_sha256(grant: Grant) -> str:
     """What may be consumed once: the grant id in its phase. This subject has no schema member."""
-    return canonical.exact_sha256({"grant_id": grant.grant_id, "phase": grant.phase})
+    return canonical.exact_sha256({"grant_id": require_grant(grant).grant_id, "phase": grant.phase})
 
 
 def signature_subject(grant: Grant, policy: AuthorityPolicy) -> SignatureSubject:
     """What the grant's signature must be over."""
+    require_grant(grant)
+    with rules.refusing_as(AuthorityRefused):
+        rules.record(policy, AuthorityPolicy, "policy")
     return SignatureSubject(
         document_schema=GRANT_SCHEMA,
         phase=grant.phase,
@@ -220,7 +233,7 @@ def workload_member_document(workload_id: str) -> bytes:
 
 def grant_from(body: Mapping[str, Any]) -> Grant:
     """Rebuild the typed record of either phase from decoded members."""
-    with rules.refusing_as(AuthorityRefused):
+    with rules.refusing_as(AuthorityRefused), rules.shaped("fields"):
         phase = body.get("phase")
         kind: type[QualificationGrant] | type[ExecutionGrant]
         if phase == "qualification":

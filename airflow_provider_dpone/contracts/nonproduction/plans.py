@@ -61,6 +61,8 @@ class SourceBound:
             text(self.source_object_id)
             if type(self.accounting_profile) is not str or not _ACCOUNTING.fullmatch(self.accounting_profile):
                 rules.refuse("plan_profile")
+            for original in (self.input_original, self.projection_original, self.derivation_original):
+                rules.record(original, PlanOriginal, "plan_originals")
 
     def members(self) -> dict[str, object]:
         return {
@@ -85,6 +87,7 @@ class _WorkItem:
     limits: Limits
 
     def _require_common(self) -> None:
+        rules.record(self.limits, Limits, "limits")
         text(self.work_item_id)
         text(self.fixture_id)
         if type(self.predecessor_ids) is not tuple:
@@ -142,6 +145,9 @@ class RouteQualification(_WorkItem):
     def __post_init__(self) -> None:
         with rules.refusing_as(AuthorityRefused):
             self._require_common()
+            rules.record(self.route, RouteDimensions, "route_scope")
+            rules.record(self.reviewed_case_original, PlanOriginal, "plan_originals")
+            rules.record(self.source_bound, SourceBound, "plan_item")
 
     def nested(self) -> dict[str, object]:
         return {
@@ -164,6 +170,7 @@ class SourceSeal(_WorkItem):
     def __post_init__(self) -> None:
         with rules.refusing_as(AuthorityRefused):
             self._require_common()
+            rules.record(self.seal_recipe_original, PlanOriginal, "plan_originals")
             if type(self.retained_source_ids) is not tuple or not self.retained_source_ids:
                 rules.refuse("array")
             for object_id in self.retained_source_ids:
@@ -201,6 +208,8 @@ class QualificationPlan:
             rules.digest(self.fixture_plan_sha256)
             if type(self.work_items) is not tuple or not 0 < len(self.work_items) <= ITEMS_MAX:
                 rules.refuse("array")
+            if any(type(item) not in _WORK_ITEM_KINDS.values() for item in self.work_items):
+                rules.refuse("plan_item")
             rules.ascending([item.work_item_id for item in self.work_items], "closure")
 
     @property
@@ -221,7 +230,7 @@ class QualificationPlan:
 
 def work_item_from(value: object) -> WorkItem:
     """Rebuild one work item from decoded members; the action says which kind."""
-    with rules.refusing_as(AuthorityRefused):
+    with rules.refusing_as(AuthorityRefused), rules.shaped("plan_item"):
         action = value.get("action") if isinstance(value, Mapping) else None
         kind = _WORK_ITEM_KINDS.get(action)
         if kind is None:

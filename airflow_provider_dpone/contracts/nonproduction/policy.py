@@ -33,10 +33,11 @@ def require_validity(
 ) -> None:
     """A window of whole UTC seconds, not longer than allowed; ``now``, if given, lies inside it."""
     start, end = rules.utc_seconds(not_before), rules.utc_seconds(expires_at)
-    if not 0 < (end - start).total_seconds() <= maximum_seconds:
-        rules.refuse("validity")
-    if now is not None and not start <= now < end:
-        rules.refuse("validity")
+    with rules.shaped("validity"):
+        if not 0 < (end - start).total_seconds() <= maximum_seconds:
+            rules.refuse("validity")
+        if now is not None and not start <= now < end:
+            rules.refuse("validity")
 
 
 def require_epoch(value: object) -> None:
@@ -80,6 +81,7 @@ class SignatureSubject:
             rules.one_of(self.phase, PHASES, "grant_phase")
             rules.digest(self.document_sha256)
             rules.digest(self.policy_sha256)
+            rules.record(self.signer, Signer, "signer")
 
     @property
     def sha256(self) -> str:
@@ -119,6 +121,8 @@ class AuthorityPolicy:
         with rules.refusing_as(AuthorityRefused):
             if self.purpose != PURPOSE or self.trust_tier != TRUST_TIER:
                 rules.refuse("policy_family")
+            rules.record(self.signer, Signer, "signer")
+            rules.record(self.limits, Limits, "limits")
             rules.uuid_text(self.environment_id, "uuid", nil=False)
             rules.digest(self.enrollment_sha256)
             require_participants(self.participants)

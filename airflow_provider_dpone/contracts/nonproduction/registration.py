@@ -91,6 +91,7 @@ def workload_sha256(workload_id: str) -> str:
     return canonical.sha256_text(workload_member_document(workload_id))
 
 
+@rules.shaped("registration_originals")
 def ceilings(grant: Grant, policy: AuthorityPolicy) -> tuple[Ceiling, ...]:
     """What is in force: the grant as a whole first, then its workloads in their order."""
     whole = policy.limits.within(grant.limits)
@@ -104,11 +105,13 @@ def ceilings(grant: Grant, policy: AuthorityPolicy) -> tuple[Ceiling, ...]:
     )
 
 
+@rules.shaped("registration_originals")
 def member_ceiling(in_force: Iterable[Ceiling]) -> int:
     """How many different workloads the whole campaign may have, by the tightest ceiling of this grant."""
     return min(ceiling.limits.max_workloads for ceiling in in_force)
 
 
+@rules.shaped("registration_originals")
 def members_of(registered: Iterable[tuple[str, Grant]]) -> tuple[Member, ...]:
     """The complete workload set of a campaign, from its grants in the order in which they were registered."""
     found: dict[str, Member] = {}
