@@ -1,4 +1,7 @@
-"""SQL Server connections: mssql-python with pooling and MARS off, XACT_ABORT on, manual commit.
+"""SQL Server connections: mssql-python with pooling and MARS off.
+
+``connect`` is for whoever works in transactions: manual commit, XACT_ABORT on. ``connect_bare`` is for the ledger and
+the gates, whose every batch begins with the options it needs: nothing but the login crosses the network for it.
 
 ``drain`` with positional parameters (``?``) is the way to run a batch. A commit whose acknowledgement is lost leaves
 a connection in an unknown state: close it, never use it again.
@@ -13,6 +16,8 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlU
 from airflow_provider_dpone.drivers.secret import Secret
 
 if TYPE_CHECKING:
+    import mssql_python
+
     from airflow_provider_dpone.drivers.dbapi import Connection
 
 #: SQL_ATTR_LOGIN_TIMEOUT of ODBC; mssql-python hands it to the driver before it connects.
@@ -62,19 +67,7 @@ def connect(dsn: MsSqlDsn) -> Connection:
     """Open one connection. Raises ControlUnavailable when no session came to be; nothing was sent then."""
     import mssql_python
 
-    # Before the first connect of the process: a pool can park a session together with its open transaction.
-    mssql_python.pooling(enabled=False)
-    try:
-        connection = mssql_python.connect(
-            dsn.connection_string(),
-            autocommit=False,
-            attrs_before={_ODBC_LOGIN_TIMEOUT: dsn.login_timeout_seconds},
-            timeout=dsn.query_timeout_seconds,
-        )
-    except mssql_python.Error as err:
-        raise ControlUnavailable(
-            "mssql_connect", happened=f"no session on {dsn.host},{dsn.port} as {dsn.user}: {_cause(err)}"
-        ) from err
+    connection = _login(dsn, autocommit=False)
     try:
         cursor = connection.cursor()
         cursor.execute("SET XACT_ABORT ON; SET LOCK_TIMEOUT 30000;")
@@ -86,6 +79,29 @@ def connect(dsn: MsSqlDsn) -> Connection:
             "mssql_session", happened=f"the session on {dsn.host},{dsn.port} could not be set up: {_cause(err)}"
         ) from err
     return cast("Connection", connection)
+
+
+def connect_bare(dsn: MsSqlDsn) -> Connection:
+    """The same in autocommit and with the server's own options: batches set what they need. One login, nothing else."""
+    return cast("Connection", _login(dsn, autocommit=True))
+
+
+def _login(dsn: MsSqlDsn, *, autocommit: bool) -> mssql_python.Connection:
+    import mssql_python
+
+    # Before the first connect of the process: a pool can park a session together with its open transaction.
+    mssql_python.pooling(enabled=False)
+    try:
+        return mssql_python.connect(
+            dsn.connection_string(),
+            autocommit=autocommit,
+            attrs_before={_ODBC_LOGIN_TIMEOUT: dsn.login_timeout_seconds},
+            timeout=dsn.query_timeout_seconds,
+        )
+    except mssql_python.Error as err:
+        raise ControlUnavailable(
+            "mssql_connect", happened=f"no session on {dsn.host},{dsn.port} as {dsn.user}: {_cause(err)}"
+        ) from err
 
 
 def _cause(err: Exception) -> str:

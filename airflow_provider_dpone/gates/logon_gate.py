@@ -11,6 +11,8 @@ connection and runs DISABLE TRIGGER.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTampered
 from airflow_provider_dpone.contracts.principal import SID_TAG
 from airflow_provider_dpone.drivers import Connection, Secret, drain, go_batches, load_sql, quote_mssql
@@ -62,7 +64,16 @@ def apply(connection: Connection, settings: LedgerSettings, control_database: st
 
 def verify(connection: Connection, settings: LedgerSettings, control_database: str) -> None:
     """Refuse unless exactly the rendered trigger is installed and enabled, as the disabled reader, for LOGON."""
-    rows = _installed(connection)
+    require_rendered(_installed(connection), settings, control_database)
+
+
+def installed() -> tuple[str, str]:
+    """The statement that reads the trigger for `require_rendered`, and its one parameter."""
+    return _SQL.text("installed"), TRIGGER
+
+
+def require_rendered(rows: Sequence[tuple[object, ...]], settings: LedgerSettings, control_database: str) -> None:
+    """The same, of what was read in a batch of somebody else."""
     if not rows:
         raise ConfigurationError(
             "logon_gate_missing",
@@ -90,5 +101,5 @@ def verify(connection: Connection, settings: LedgerSettings, control_database: s
 
 
 def _installed(connection: Connection) -> list[tuple[object, ...]]:
-    (rows,) = drain(connection, _SQL.text("installed"), TRIGGER)
+    (rows,) = drain(connection, *installed())
     return rows

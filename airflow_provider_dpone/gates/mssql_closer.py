@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTampered, NotQuiescent
@@ -25,12 +26,13 @@ from airflow_provider_dpone.drivers.mssql_rights import acting_as, right_missing
 from airflow_provider_dpone.gates.database_policy import EnrolledDatabase
 from airflow_provider_dpone.gates.mssql_logins import (
     SQL,
+    Rows,
     create_login,
     enrolled_databases,
+    enrolled_from,
     identity,
-    logins,
-    logins_seen,
-    one,
+    login_batch,
+    logins_from,
     session_of,
 )
 from airflow_provider_dpone.ledger import LedgerSettings, LoginGateStore
@@ -50,6 +52,8 @@ class LoginCloser:
         self._connect = connect
         self._settings = settings
         self._gates = LoginGateStore(connect, settings, role=ROLE)
+        #: Operations whose gate was seen CLOSED, which no gate ever leaves again.
+        self._seen_closed: set[str] = set()
 
     def close(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         key = operation.attempt_sha256
@@ -58,64 +62,66 @@ class LoginCloser:
             raise GateTampered("gate_identity", happened="the journaled login is not the one that is to be closed.")
         if gate.state != "CLOSED":
             with session_of(ROLE, self._connect) as session, acting_as(ROLE, f"disabling {principal.name}"):
-                if self._disable_existing(session, principal):
-                    self._end_sessions(session, principal, seconds=_ROLLBACK_SECONDS)
+                self._disable(session, principal)
             gate = self._gates.to_closed(key, lambda cursor: self._seal(cursor, operation, principal))
+        self._seen_closed.add(key)
         closed = self._observation(operation, principal, "CLOSED_GATES")
         return self._kept(closed, gate.disabled_evidence_sha256)
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         key = operation.attempt_sha256
-        gate = operation.gate
-        if gate is None or gate.state != "CLOSED":
-            # What was read before the closing is older than the gate; CLOSED itself is never left again.
-            gate = self._gates.read(key)
-        if gate is None or gate.state != "CLOSED":
-            raise NotQuiescent("gate_not_closed", sessions=[{"gate": None if gate is None else gate.state}])
+        self._require_closed(operation)
         with (
             session_of(ROLE, self._connect) as session,
             session_of(ROLE, self._connect) as control,
             acting_as(ROLE, f"looking for {principal.name}"),
         ):
-            self._require_visibility(session, control)
-            if logins_seen(session, principal) != [(principal.name, principal.sid, "S", True)]:
-                raise GateTampered("login_not_disabled", happened="the closed login is missing or enabled again.")
-            databases = enrolled_databases(session, self._settings, operation)
-            # A login that passed the barrier just before it closed may have become a session after the closing.
-            self._end_sessions(session, principal, seconds=0.0)
-            self._require_absence(session, principal, databases)
+            ((other,),) = drain(control, SQL.text("own_session"))[0]
+            seen = self._look(session, operation, principal, other)
+            if seen.ours:
+                # A login that passed the barrier just before it closed may have become a session after the closing.
+                self._end(session, principal, seen.ours)
+                seen = self._look(session, operation, principal, other)
+        if seen.present:
+            raise NotQuiescent(sessions=seen.present)
+        databases = seen.databases
         observation = self._observation(operation, principal, "QUIESCENCE", tuple(d.database_id for d in databases))
         return self._kept(observation, self._gates.put_quiescence(key, observation.members()))
 
     # Closing
 
-    def _disable_existing(self, session: Connection, principal: Principal) -> bool:
-        if not _is_ours(logins_seen(session, principal), principal):
-            return False
-        drain(session, SQL.text("disable_login", login=quote_mssql(principal.name)))
-        return True
+    def _disable(self, session: Connection, principal: Principal) -> None:
+        """Disable the login, then end its sessions and wait a while for their rollback. The proof names what is left."""
+        deadline = time.monotonic() + _ROLLBACK_SECONDS
+        disable = SQL.text("disable_login", login=quote_mssql(principal.name))
+        text = login_batch(disable, SQL.text("logins"), SQL.text("sessions"))
+        while True:
+            found, rows = drain(session, text, principal.sid, principal.name)
+            ours = _sessions(rows)[0] if _is_ours(logins_from(found), principal) else []
+            self._end(session, principal, ours)
+            if not ours or time.monotonic() >= deadline:
+                return
+            time.sleep(0.2)
 
     def _seal(self, cursor: Cursor, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Inside the locked transaction: the login is disabled, or a disabled tombstone takes its SID for good."""
+        tombstone = create_login(principal, Secret.generate(), "master")
+        text = login_batch(
+            SQL.text("leave_tombstone", create_login=tombstone),
+            SQL.text("disable_login", login=quote_mssql(principal.name)),
+            SQL.text("logins"),
+        )
         with acting_as(ROLE, f"sealing {principal.name}"):
-            if not _is_ours(logins(cursor, principal), principal):
-                _log.info("login %s was never created; leaving a disabled tombstone with its SID", principal.name)
-                read_all(cursor, create_login(principal, Secret.generate(), "master"))
-            read_all(cursor, SQL.text("disable_login", login=quote_mssql(principal.name)))
-            if logins(cursor, principal) != [(principal.name, principal.sid, "S", True)]:
-                raise GateTampered("login_not_disabled", happened="the login is not disabled after it was disabled.")
+            ((left,),), found = read_all(cursor, text, principal.sid, principal.name)
+        if left:
+            _log.info("login %s was never created; left a disabled tombstone with its SID", principal.name)
+        if not _is_ours(logins_from(found), principal) or not logins_from(found)[0][3]:
+            raise GateTampered("login_not_disabled", happened="the login is not disabled after it was disabled.")
         return self._observation(operation, principal, "CLOSED_GATES").members()
 
-    def _end_sessions(self, session: Connection, principal: Principal, *, seconds: float) -> None:
-        """End the login's sessions and wait a while for their rollback. What is left then, the proof will name."""
-        deadline = time.monotonic() + seconds
-        while True:
-            present = [row for row in _sessions(session, principal) if row[4]]
-            for session_id, login_time, *_ in present:
-                self._end_one(session, principal, session_id, login_time)
-            if not present or time.monotonic() >= deadline:
-                return
-            time.sleep(0.2)
+    def _end(self, session: Connection, principal: Principal, ours: Sequence[_Session]) -> None:
+        for each in ours:
+            self._end_one(session, principal, each.session_id, each.login_time)
 
     def _end_one(self, session: Connection, principal: Principal, session_id: int, login_time: str) -> None:
         try:
@@ -128,11 +134,27 @@ class LoginCloser:
 
     # Proving
 
-    def _require_visibility(self, session: Connection, control: Connection) -> None:
-        """A missing permission shows fewer rows, not an error: ask for it, and look for a session that is there."""
-        ((state, performance, definitions),) = drain(session, SQL.text("visibility"))[0]
-        other = one(drain(control, SQL.text("own_session")))
-        if not (state or performance) or not definitions or one(drain(session, SQL.text("session_seen"), other)) != 1:
+    def _require_closed(self, operation: Operation) -> None:
+        key, gate = operation.attempt_sha256, operation.gate
+        if key in self._seen_closed:
+            return
+        if gate is None or gate.state != "CLOSED":
+            # What was read before the closing is older than the gate; CLOSED itself is never left again.
+            gate = self._gates.read(key)
+        if gate is None or gate.state != "CLOSED":
+            raise NotQuiescent("gate_not_closed", sessions=[{"gate": None if gate is None else gate.state}])
+        self._seen_closed.add(key)
+
+    def _look(self, session: Connection, operation: Operation, principal: Principal, other: int) -> _Look:
+        """One batch. A missing permission shows fewer rows, not an error: so it first looks whether it would see them."""
+        text = login_batch(
+            SQL.text("visibility"),
+            SQL.text("logins"),
+            enrolled_databases(self._settings),
+            *(SQL.text(name) for name in ("sessions", "transactions", "orphaned")),
+        )
+        visible, *results = drain(session, text, principal.sid, principal.name, other, operation.attempt_sha256)
+        if not results or visible[0][2] != 1 or 0 in visible[0]:
             raise ConfigurationError(
                 "observer_visibility",
                 happened="the closer cannot see other sessions, so their absence would prove nothing.",
@@ -140,25 +162,21 @@ class LoginCloser:
                 check="VIEW SERVER STATE (2022: VIEW SERVER PERFORMANCE STATE) and VIEW ANY DEFINITION of the role"
                 " closer in docs/roles.md.",
             )
-
-    def _require_absence(
-        self, session: Connection, principal: Principal, databases: tuple[EnrolledDatabase, ...]
-    ) -> None:
-        present: list[dict[str, object]] = [
-            {"session_id": session_id, "login_time": login_time, "status": status, "open_transactions": count}
-            if ours
-            else {"session_id": session_id, "status": "logging in"}
-            for session_id, login_time, status, count, ours in _sessions(session, principal)
-        ]
-        transactions = one(drain(session, SQL.text("transactions"), principal.sid))
+        found, enrolled, sessions, ((transactions,),), orphaned = results
+        if logins_from(found) != [(principal.name, principal.sid, "S", True)]:
+            raise GateTampered("login_not_disabled", happened="the closed login is missing or enabled again.")
+        databases = enrolled_from(enrolled)
+        ours, others = _sessions(sessions)
+        present = [each.members() for each in (*ours, *others)]
         if transactions:
             present.append({"transactions": transactions})
-        enrolled = {database.database_id: database.name for database in databases}
-        for database_id, session_id in drain(session, SQL.text("orphaned"))[0]:
-            if database_id in enrolled:
-                present.append({"database": enrolled[database_id], "orphaned_transaction": session_id})
-        if present:
-            raise NotQuiescent(sessions=present)
+        names = {database.database_id: database.name for database in databases}
+        present += [
+            {"database": names[database_id], "orphaned_transaction": session_id}
+            for database_id, session_id in orphaned
+            if database_id in names
+        ]
+        return _Look(databases=databases, ours=ours, present=present)
 
     # Evidence
 
@@ -197,6 +215,37 @@ def _is_ours(found: list[tuple[str, bytes, str, bool]], principal: Principal) ->
     return True
 
 
-def _sessions(session: Connection, principal: Principal) -> list[tuple[int, str, str, int, int]]:
-    (rows,) = drain(session, SQL.text("sessions"), principal.sid)
-    return [(int(i), str(t), str(s), int(c or 0), int(ours)) for i, t, s, c, ours in rows]
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session of the login, or one that is still logging in and could become one: it counts as present."""
+
+    session_id: int
+    login_time: str
+    status: str
+    open_transactions: int
+    ours: bool
+
+    def members(self) -> dict[str, object]:
+        if not self.ours:
+            return {"session_id": self.session_id, "status": "logging in"}
+        return {
+            "session_id": self.session_id,
+            "login_time": self.login_time,
+            "status": self.status,
+            "open_transactions": self.open_transactions,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What one look saw of a closed login. Nothing ``present`` is absence."""
+
+    databases: tuple[EnrolledDatabase, ...]
+    ours: list[_Session]
+    present: list[dict[str, object]]
+
+
+def _sessions(rows: Rows) -> tuple[list[_Session], list[_Session]]:
+    """Those of the login, and those that are still logging in."""
+    found = [_Session(int(i), str(t), str(s), int(c or 0), bool(ours)) for i, t, s, c, ours in rows]
+    return [each for each in found if each.ours], [each for each in found if not each.ours]

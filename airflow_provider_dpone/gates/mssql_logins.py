@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 from airflow_provider_dpone.contracts.errors import ControlUnavailable, GuardError
-from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
-from airflow_provider_dpone.drivers import Connect, Connection, Cursor, Secret, drain, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers import Connect, Connection, Secret, load_sql, quote_mssql
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates.database_policy import EnrolledDatabase
 from airflow_provider_dpone.ledger import LedgerSettings
 
 SQL = load_sql("airflow_provider_dpone.gates", "sql/mssql_gate.sql")
+
+Rows = Sequence[tuple[Any, ...]]
 
 
 class _ManualConnection(Protocol):
@@ -41,23 +42,14 @@ def identity(principal: Principal) -> tuple[bytes, str]:
     return (principal.sid, principal.name)
 
 
-def one(results: list[list[tuple[Any, ...]]]) -> Any:
-    return results[-1][0][0]
+def login_batch(*statements: str) -> str:
+    """One batch over a login whose SID and name are its first two parameters."""
+    return "".join((SQL.text("this_login"), *statements))
 
 
-def logins(cursor: Cursor, principal: Principal) -> list[tuple[str, bytes, str, bool]]:
+def logins_from(rows: Rows) -> list[tuple[str, bytes, str, bool]]:
     """Name, SID, type and whether it is disabled, of every login with the journaled SID or the journaled name."""
-    (rows,) = read_all(cursor, SQL.text("logins"), principal.sid, principal.name)
     return [(str(name), bytes(sid), str(kind).strip(), bool(disabled)) for name, sid, kind, disabled in rows]
-
-
-def logins_seen(session: Connection, principal: Principal) -> list[tuple[str, bytes, str, bool]]:
-    """The same, on a connection of its own."""
-    cursor = session.cursor()
-    try:
-        return logins(cursor, principal)
-    finally:
-        cursor.close()
 
 
 def create_login(principal: Principal, secret: Secret, database: str) -> str:
@@ -70,12 +62,13 @@ def create_login(principal: Principal, secret: Secret, database: str) -> str:
     )
 
 
-def enrolled_databases(
-    session: Connection, settings: LedgerSettings, operation: Operation
-) -> tuple[EnrolledDatabase, ...]:
+def enrolled_databases(settings: LedgerSettings) -> str:
+    """The statement that answers the enrolled databases of an operation's guards. Its parameter is the operation."""
+    return SQL.text("enrolled_databases", control=quote_mssql(settings.control_schema))
+
+
+def enrolled_from(rows: Rows) -> tuple[EnrolledDatabase, ...]:
     """The enrolled databases of an operation's guards."""
-    text = SQL.text("enrolled_databases", control=quote_mssql(settings.control_schema))
-    (rows,) = drain(session, text, operation.attempt_sha256)
     return tuple(
         EnrolledDatabase(
             guard_id=guard,

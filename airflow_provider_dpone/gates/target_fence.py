@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, Fenced
-from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain, load_sql, quote_mssql, read_all
+from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql, quote_mssql
 from airflow_provider_dpone.drivers.quoting import as_compared, quote_in_script
 
 _SQL = load_sql("airflow_provider_dpone.gates", "sql/target_fence.sql")
@@ -46,9 +46,9 @@ def provision_script(role: str) -> str:
     return _SQL.text("provision") + "\n" + _SQL.text("grant_writer", role=quote_in_script(role))
 
 
-def advance(cursor: Cursor, database: str, operation_key: str, login_name: str) -> None:
-    """Hand the fence of `database` to an operation, in the transaction of the cursor, on the same instance."""
-    read_all(cursor, _SQL.text("advance", database=quote_mssql(database)), operation_key, login_name)
+def advance(database: str) -> str:
+    """Hands the fence of `database`, on the same instance, to an operation: parameters are its key and its login."""
+    return _SQL.text("advance", database=quote_mssql(database))
 
 
 def hold(connection: Connection, operation_key: str) -> None:

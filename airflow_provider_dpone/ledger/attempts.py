@@ -15,13 +15,14 @@ from airflow_provider_dpone.contracts.proof import AttemptProof, TerminalState
 from airflow_provider_dpone.contracts.rules import digest
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import admission, completion, documents, history
+from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.reading import (
     instance_sha256,
     operation_from,
-    read_evidence,
-    read_newest,
-    read_operation,
-    read_operations,
+    the_evidence,
+    the_newest,
+    the_operation,
+    the_operations,
 )
 from airflow_provider_dpone.ledger.records import Blocker, Evidence, operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
@@ -55,31 +56,27 @@ class AttemptStore:
             owner, domains, blockers, tries, dags = results[:5]
             state = admission.AdmissionState(owner=owner, domains=domains, blockers=blockers, tries=tries, dags=dags)
             owner_key = admission.decide(attempt, coordinates, state)
-            transaction.run(*_admission_parts(attempt, coordinates, principals, owner_key, instance))
+            transaction.write(*_admission_parts(attempt, coordinates, principals, owner_key, instance))
 
-        def readback(transaction: ControlTransaction) -> Operation | None:
-            operation = read_operation(transaction, key)
+        def not_of_a_twin(operation: Operation | None) -> Operation | None:
             if operation is not None and frozenset(operation.principals) != own:
                 raise Duplicate("same_try", happened=f"a twin of this try was admitted as {key}.")
             return operation
 
-        return self._ledger.mutate("admit_once", work, readback)
+        return self._ledger.mutate("admit_once", work, the_operation(key).then(not_of_a_twin))
 
     def read_exact(self, attempt: Attempt | str) -> Operation | None:
         """The operation of an attempt, every byte verified. It authorizes nobody to execute."""
-        key = operation_key(attempt)
-        return self._ledger.read(lambda transaction: read_operation(transaction, key))
+        return self._ledger.read(the_operation(operation_key(attempt)))
 
     def find(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Operation, ...]:
         """Every try of one task instance, by try number."""
         instance = instance_sha256(dag_id, run_id, task_id, map_index)
-        return self._ledger.read(
-            lambda transaction: read_operations(transaction, ("operations_by_instance", [instance]))
-        )
+        return self._ledger.read(the_operations(("operations_by_instance", [instance])))
 
     def unresolved(self) -> tuple[Operation, ...]:
         """Every RUNNING or COMMIT_UNKNOWN operation: what a sweep and an operator look at."""
-        return self._ledger.read(lambda transaction: read_operations(transaction, ("operations_unresolved", [])))
+        return self._ledger.read(the_operations(("operations_unresolved", [])))
 
     def recent(
         self, limit: int = 200, *, dag_id: str = "", run_id: str = "", task_id: str = ""
@@ -88,51 +85,49 @@ class AttemptStore:
         if type(limit) is not int or not 1 <= limit <= 10_000:
             raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
         selection: Part = ("operations_recent", [limit, dag_id, run_id, task_id])
-        return self._ledger.read(lambda transaction: read_newest(transaction, selection))
+        return self._ledger.read(the_newest(selection))
 
     def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:
         """Unresolved operations of any family on these guards. A dry look: only admission decides."""
         guards: list[Part] = [("add_guard", [digest(guard)]) for guard in sorted(set(guard_ids))]
 
-        def query(transaction: ControlTransaction) -> tuple[Blocker, ...]:
-            [rows] = transaction.run(("begin_guards", []), *guards, ("blockers", []))
+        def named(results: Results) -> tuple[Blocker, ...]:
+            [rows] = results
             return tuple(
                 Blocker(operation_key=key, operation_family=family, state=state, owner_id=owner, guard_id=guard)
                 for key, family, state, owner, guard in rows
             )
 
-        return self._ledger.read(query)
+        return self._ledger.read(Question((("begin_guards", []), *guards, ("blockers", [])), named))
 
     def put_evidence(self, attempt: Attempt | str, kind: str, document: Mapping[str, object]) -> str:
         """Store an evidence document and return its digest. The same content of the same kind is stored once."""
         key = operation_key(attempt)
         given = _EvidenceRow.of(kind, document)
+        stored = given.is_stored(key)
 
         def work(transaction: ControlTransaction) -> str | None:
-            if given.is_stored(transaction, key):
+            if stored(transaction):
                 return given.sha256
-            transaction.run(("declare_evidence", [key]), ("insert_evidence", [given.kind, given.sha256, given.data]))
+            transaction.write(("declare_evidence", [key]), ("insert_evidence", [given.kind, given.sha256, given.data]))
             return None
 
-        def readback(transaction: ControlTransaction) -> str | None:
-            return given.sha256 if given.is_stored(transaction, key) else None
-
+        readback = stored.then(lambda there: given.sha256 if there else None)
         return self._ledger.mutate("put_evidence", work, readback)
 
     def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The newest evidence document of a kind."""
         key = operation_key(attempt)
 
-        def query(transaction: ControlTransaction) -> Mapping[str, Any] | None:
-            [rows] = transaction.run(("evidence_newest", [key, kind]))
+        def decoded(results: Results) -> Mapping[str, Any] | None:
+            [rows] = results
             return documents.decode(rows[0][1], rows[0][0]) if rows else None
 
-        return self._ledger.read(query)
+        return self._ledger.read(Question((("evidence_newest", [key, kind]),), decoded))
 
     def evidence_history(self, attempt: Attempt | str) -> tuple[Evidence, ...]:
         """Every evidence document of an attempt in the order in which it was recorded."""
-        key = operation_key(attempt)
-        return self._ledger.read(lambda transaction: read_evidence(transaction, key))
+        return self._ledger.read(the_evidence(operation_key(attempt)))
 
     def put_proof(
         self,
@@ -156,15 +151,10 @@ class AttemptStore:
             kept = completion.kept_proof(operation, proof, known)
             if kept is not None:
                 return kept
-            parts: list[Part] = [("declare_evidence", [key])]
-            parts += [("insert_evidence", [row.kind, row.sha256, row.data]) for row in given]
-            transaction.run(*parts, ("insert_proof", [key, proof.kind, proof.sha256, proof.document()]))
+            transaction.write(*_proof_parts(key, given, [proof]))
             return None
 
-        def readback(transaction: ControlTransaction) -> str | None:
-            operation = _require_operation(transaction, key)
-            return proof.sha256 if proof in operation.proofs else None
-
+        readback = _there(key).then(lambda operation: proof.sha256 if proof in operation.proofs else None)
         return self._ledger.mutate("put_proof", work, readback)
 
     def proofs(self, attempt: Attempt | str) -> tuple[AttemptProof, ...]:
@@ -172,9 +162,39 @@ class AttemptStore:
         operation = self.read_exact(attempt)
         return () if operation is None else operation.proofs
 
-    def finalize(self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str) -> Operation:
-        """End a RUNNING operation with the stored triplet whose outcome proof has this digest and says this state."""
-        return self._end("finalize", attempt, state, outcome_proof_sha256, reconciling=False)
+    def finalize(
+        self,
+        attempt: Attempt | str,
+        *,
+        state: TerminalState,
+        outcome_proof_sha256: str,
+        proofs: Sequence[AttemptProof] = (),
+        evidence: Sequence[tuple[str, Mapping[str, object]]] = (),
+    ) -> Operation:
+        """End a RUNNING operation with the stored triplet whose outcome proof has this digest and says this state.
+
+        ``proofs`` in the order of a life, and (kind, document) pairs of evidence, are stored before it ends, in the same
+        transaction, each under the rules of ``put_proof``. Refused (``proof_kept``), with nothing stored, when the
+        ledger keeps an earlier proof instead of one of them.
+        """
+        key = operation_key(attempt)
+        digest(outcome_proof_sha256)
+        given = [_EvidenceRow.of(kind, document) for kind, document in evidence]
+
+        def work(transaction: ControlTransaction) -> Operation | None:
+            *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
+            operation = _required(operation_from(rows), key)
+            if (operation.state, operation.outcome_proof_sha256) == (state, outcome_proof_sha256):
+                return operation
+            known = {sha256 for (sha256,) in stored} | {row.sha256 for row in given}
+            proven, new = completion.proven(operation, proofs, known)
+            triplet = completion.ending(proven, state, outcome_proof_sha256, reconciling=False)
+            assert triplet is not None, "an operation that has not ended is not where it should end"
+            ending: Part = ("end_operation", [operation.state, state, *triplet])
+            transaction.write(*_proof_parts(key, given, new), ending)
+            return None
+
+        return self._ledger.mutate("finalize", work, _ended(key, state, outcome_proof_sha256))
 
     def reconcile_unknown(
         self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str
@@ -182,28 +202,19 @@ class AttemptStore:
         """Resolve a COMMIT_UNKNOWN operation with a newly stored outcome proof of SUCCEEDED or FAILED."""
         if state == "COMMIT_UNKNOWN":
             raise AdmissionRefused("operation_transition", happened="a reconciliation ends in SUCCEEDED or FAILED.")
-        return self._end("reconcile_unknown", attempt, state, outcome_proof_sha256, reconciling=True)
-
-    def _end(
-        self, step: str, attempt: Attempt | str, state: TerminalState, outcome_proof_sha256: str, *, reconciling: bool
-    ) -> Operation:
         key = operation_key(attempt)
         digest(outcome_proof_sha256)
 
         def work(transaction: ControlTransaction) -> Operation | None:
-            operation = _require_operation(transaction, key)
-            triplet = completion.ending(operation, state, outcome_proof_sha256, reconciling=reconciling)
+            operation = _there(key)(transaction)
+            triplet = completion.ending(operation, state, outcome_proof_sha256, reconciling=True)
             if triplet is None:
                 return operation
-            transaction.run(("end_operation", [key, operation.state, state, *triplet]))
+            ending: Part = ("end_operation", [operation.state, state, *triplet])
+            transaction.write(("declare_evidence", [key]), ending)
             return None
 
-        def readback(transaction: ControlTransaction) -> Operation | None:
-            operation = _require_operation(transaction, key)
-            reached = (operation.state, operation.outcome_proof_sha256) == (state, outcome_proof_sha256)
-            return operation if reached else None
-
-        return self._ledger.mutate(step, work, readback)
+        return self._ledger.mutate("reconcile_unknown", work, _ended(key, state, outcome_proof_sha256))
 
     def _require_this_instance(self, principals: Sequence[Principal]) -> None:
         """Design 10.8: the ledger lives on the instance whose logins it guards."""
@@ -230,18 +241,37 @@ class _EvidenceRow:
         data = documents.encode(document)
         return cls(documents.require_kind(kind), canonical.sha256_text(data), data)
 
-    def is_stored(self, transaction: ControlTransaction, key: str) -> bool:
+    def is_stored(self, key: str) -> Question[bool]:
         """Whether exactly these bytes are there. Refuses an unknown operation, and other bytes under this digest."""
-        operation, documents_found = transaction.run(("evidence_exact", [key, self.kind, self.sha256]))
-        if not operation:
-            raise _absent(key)
-        if documents_found and documents_found != [(self.data,)]:
-            raise LedgerTampered("evidence", happened=f"evidence {self.sha256} of {key} is not what was stored.")
-        return bool(documents_found)
+
+        def exactly(results: Results) -> bool:
+            operation, found = results
+            if not operation:
+                raise _absent(key)
+            if found and found != [(self.data,)]:
+                raise LedgerTampered("evidence", happened=f"evidence {self.sha256} of {key} is not what was stored.")
+            return bool(found)
+
+        return Question((("evidence_exact", [key, self.kind, self.sha256]),), exactly)
 
 
-def _require_operation(transaction: ControlTransaction, key: str) -> Operation:
-    return _required(read_operation(transaction, key), key)
+def _there(key: str) -> Question[Operation]:
+    return the_operation(key).then(lambda operation: _required(operation, key))
+
+
+def _ended(key: str, state: TerminalState, outcome_proof_sha256: str) -> Question[Operation | None]:
+    def reached(operation: Operation) -> Operation | None:
+        there = (operation.state, operation.outcome_proof_sha256) == (state, outcome_proof_sha256)
+        return operation if there else None
+
+    return _there(key).then(reached)
+
+
+def _proof_parts(key: str, evidence: Sequence[_EvidenceRow], proofs: Sequence[AttemptProof]) -> list[Part]:
+    parts: list[Part] = [("declare_evidence", [key])]
+    parts += [("insert_evidence", [row.kind, row.sha256, row.data]) for row in evidence]
+    parts += [("insert_proof", [key, proof.kind, proof.sha256, proof.document()]) for proof in proofs]
+    return parts
 
 
 def _required(operation: Operation | None, key: str) -> Operation:

@@ -19,6 +19,9 @@ from airflow_provider_dpone.ledger.statements import LedgerSql
 SCHEMA_VERSION = 2
 EXTENSION_VERSION = 2
 
+#: How many result sets the audit answers where there is a ledger.
+RESULT_SETS = 5
+
 #: How many differing catalog lines an error names.
 _NAMED_DIFFERENCES = 6
 

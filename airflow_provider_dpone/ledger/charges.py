@@ -12,6 +12,7 @@ from airflow_provider_dpone.contracts.errors import AdmissionRefused, Configurat
 from airflow_provider_dpone.contracts.ownership import owner_key
 from airflow_provider_dpone.contracts.rules import coordinate_text, whole_number
 from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.ledger.questions import Part, Question, Results
 from airflow_provider_dpone.ledger.records import Charge, operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
@@ -34,10 +35,11 @@ class ChargeStore:
         whole_number(ceiling, "source_bytes_ceiling", at_least=1)
         owner, workload = owner_key("execution", activation_id), _workload_sha256(workload_id)
         charge_id = str(uuid.uuid4())
+        question: Part = ("charge_rows", [owner, workload])
         by = "" if attempt is None else operation_key(attempt)
 
         def work(transaction: ControlTransaction) -> None:
-            owners, charges = transaction.run(("charge_rows", [owner, workload]))
+            owners, charges = transaction.run(question)
             if not owners or owners[0][0] not in ("ACTIVE", "RETIRING"):
                 raise ParentNotActive("parent_state", happened=f"the activation {activation_id} does not run.")
             total = _total(charges)
@@ -55,26 +57,23 @@ class ChargeStore:
                     details={"charged": total, "asked": bytes, "ceiling": ceiling},
                 )
             number = len(charges) + 1
-            transaction.run(("insert_charge", [owner, workload, number, charge_id, by, bytes, total + bytes, ceiling]))
+            transaction.write(
+                ("insert_charge", [owner, workload, number, charge_id, by, bytes, total + bytes, ceiling])
+            )
 
-        def readback(transaction: ControlTransaction) -> Charge | None:
-            _, charges = transaction.run(("charge_rows", [owner, workload]))
+        def readback(results: Results) -> Charge | None:
+            _, charges = results
             for _, found, charged, cumulative, limit in charges:
                 if found == charge_id:
                     return Charge(charged_bytes=charged, cumulative_bytes=cumulative, ceiling_bytes=limit)
             return None
 
-        return self._ledger.mutate("charge", work, readback)
+        return self._ledger.mutate("charge", work, Question((question,), readback))
 
     def total(self, activation_id: str, workload_id: str) -> int:
         """The bytes charged so far."""
-        owner, workload = owner_key("execution", activation_id), _workload_sha256(workload_id)
-
-        def query(transaction: ControlTransaction) -> int:
-            _, charges = transaction.run(("charge_rows", [owner, workload]))
-            return _total(charges)
-
-        return self._ledger.read(query)
+        question: Part = ("charge_rows", [owner_key("execution", activation_id), _workload_sha256(workload_id)])
+        return self._ledger.read(Question((question,), lambda results: _total(results[1])))
 
 
 def _total(charges: Sequence[tuple[Any, ...]]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from airflow_provider_dpone.contracts import lifecycle
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, OutcomeUnknown
@@ -43,6 +44,25 @@ def kept_proof(operation: Operation, proof: AttemptProof, evidence: Collection[s
             check="that the evidence document is put before its proof.",
         )
     return None
+
+
+def proven(
+    operation: Operation, proofs: Sequence[AttemptProof], evidence: Collection[str]
+) -> tuple[Operation, list[AttemptProof]]:
+    """The operation with these proofs, one after the other, and those of them that are not stored yet."""
+    new: list[AttemptProof] = []
+    for proof in proofs:
+        kept = kept_proof(operation, proof, evidence)
+        if kept is None:
+            operation = replace(operation, proofs=(*operation.proofs, proof))
+            new.append(proof)
+        elif kept != proof.sha256:
+            raise AdmissionRefused(
+                "proof_kept",
+                happened=f"the operation has an earlier {proof.kind} proof, which the ledger keeps: {kept}.",
+                not_done="nothing was stored, and its state was not changed.",
+            )
+    return operation, new
 
 
 def ending(

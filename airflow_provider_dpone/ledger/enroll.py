@@ -14,6 +14,7 @@ from airflow_provider_dpone.contracts import canonical, rules
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql, quote_mssql
+from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part, driver_errors
 
@@ -112,14 +113,14 @@ def enroll(connect: Connect, settings: LedgerSettings, domains: Sequence[Enrolle
                 parts.extend(_enrollment(domain))
         if not parts:
             return tuple(guard for guard, _ in wanted)
-        transaction.run(*parts)
+        transaction.write(*parts)
         return None
 
-    def readback(transaction: ControlTransaction) -> tuple[str, ...] | None:
-        stored = _Stored(transaction.run(("enrolled", [])))
+    def readback(results: Results) -> tuple[str, ...] | None:
+        stored = _Stored(results)
         return tuple(guard for guard, _ in wanted) if all(stored.holds(domain) for _, domain in wanted) else None
 
-    return ledger.mutate("enroll", work, readback)
+    return ledger.mutate("enroll", work, Question((("enrolled", []),), readback))
 
 
 class _Stored:

@@ -23,6 +23,7 @@ from airflow_provider_dpone.contracts.gate_profile import (
     unlocks,
 )
 from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.ledger.questions import Question
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
 
@@ -85,7 +86,7 @@ class GateReceiptStore:
         """Record a receipt that unlocks this ledger's authority on this server; any other is refused. Repeatable."""
 
         def work(transaction: ControlTransaction) -> GateStanding | None:
-            standing = read_standing(transaction)
+            standing = THE_STANDING(transaction)
             if found := standing.obstacles(receipt):
                 raise ConfigurationError(
                     "gate_profile_refused",
@@ -99,23 +100,15 @@ class GateReceiptStore:
                 return standing
             engine = receipt.engine
             values = [receipt.sha256, engine.name, engine.product_version, receipt.product_version, receipt.document()]
-            transaction.run(("insert_receipt", values))
+            transaction.write(("insert_receipt", values))
             return None
 
-        def readback(transaction: ControlTransaction) -> GateStanding | None:
-            standing = read_standing(transaction)
-            return standing if receipt in standing.receipts else None
-
+        readback = THE_STANDING.then(lambda standing: standing if receipt in standing.receipts else None)
         return self._ledger.mutate("record_profile", work, readback)
 
     def standing(self) -> GateStanding:
         """The authority of the ledger and its receipts, every byte verified."""
-        return self._ledger.read(read_standing)
-
-
-def read_standing(transaction: ControlTransaction) -> GateStanding:
-    """The same inside of a transaction. One round trip."""
-    return standing_of(transaction.run(STANDING))
+        return self._ledger.read(THE_STANDING)
 
 
 def standing_of(results: Sequence[Rows]) -> GateStanding:
@@ -129,6 +122,10 @@ def standing_of(results: Sequence[Rows]) -> GateStanding:
         server=server_of(version_text, product_version),
         receipts=tuple(_receipt(row) for row in receipts),
     )
+
+
+#: The authority of the ledger and its receipts, every byte verified.
+THE_STANDING = Question((STANDING,), standing_of)
 
 
 def server_of(version_text: object, product_version: object) -> Engine:

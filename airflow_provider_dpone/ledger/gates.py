@@ -16,9 +16,10 @@ from airflow_provider_dpone.contracts.lifecycle import move_login_gate
 from airflow_provider_dpone.contracts.operation import LoginGate
 from airflow_provider_dpone.drivers import Connect, Cursor
 from airflow_provider_dpone.ledger import documents
+from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.records import operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
-from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
 
 #: A step on the server with the cursor of the locked transaction. It reads every result set to its end.
 ServerStep = Callable[[Cursor], None]
@@ -40,7 +41,7 @@ class LoginGateStore:
     def read(self, attempt: Attempt | str) -> LoginGate | None:
         """The gate as journaled; None for an attempt without a SQL Server principal."""
         key = operation_key(attempt)
-        return self._ledger.read(lambda transaction: _GateRows(transaction, key).gate)
+        return self._ledger.read(_rows_of(key).then(lambda rows: rows.gate))
 
     def to_ready(self, attempt: Attempt | str, create: ServerStep) -> LoginGate:
         """JOURNALED -> READY, once, together with ``create``. Anything but JOURNALED is refused: nobody issues twice.
@@ -51,7 +52,7 @@ class LoginGateStore:
         key = operation_key(attempt)
 
         def work(transaction: ControlTransaction) -> None:
-            rows = _GateRows(transaction, key)
+            rows = _rows_of(key)(transaction)
             gate = rows.require()
             if gate.state != "JOURNALED" or rows.operation_state != "RUNNING":
                 raise GateTampered(
@@ -62,10 +63,9 @@ class LoginGateStore:
                 )
             with transaction.callback() as cursor:
                 create(cursor)
-            transaction.run(("advance_gate", [key, "JOURNALED", "READY", ""]))
+            transaction.write(("advance_gate", [key, "JOURNALED", "READY", ""]))
 
-        def readback(transaction: ControlTransaction) -> LoginGate | None:
-            gate = _reached(transaction, key, "READY")
+        def still_ready(gate: LoginGate | None) -> LoginGate | None:
             if gate is not None and gate.state != "READY":
                 raise GateTampered(
                     "gate_closed_meanwhile",
@@ -75,31 +75,31 @@ class LoginGateStore:
                 )
             return gate
 
-        return self._ledger.mutate("to_ready", work, readback)
+        return self._ledger.mutate("to_ready", work, _reached(key, "READY").then(still_ready))
 
     def to_closing(self, attempt: Attempt | str, barrier: ServerStep | None = None) -> LoginGate:
         """JOURNALED or READY -> CLOSING: from here on the LOGON trigger refuses the login. Repeatable."""
         key = operation_key(attempt)
 
         def work(transaction: ControlTransaction) -> LoginGate | None:
-            gate = _GateRows(transaction, key).require()
+            gate = _rows_of(key)(transaction).require()
             if gate.state in ("CLOSING", "CLOSED"):
                 return gate
             move_login_gate(gate.state, "CLOSING")
             if barrier is not None:
                 with transaction.callback() as cursor:
                     barrier(cursor)
-            transaction.run(("advance_gate", [key, gate.state, "CLOSING", ""]))
+            transaction.write(("advance_gate", [key, gate.state, "CLOSING", ""]))
             return None
 
-        return self._ledger.mutate("to_closing", work, lambda transaction: _reached(transaction, key, "CLOSING"))
+        return self._ledger.mutate("to_closing", work, _reached(key, "CLOSING"))
 
     def to_closed(self, attempt: Attempt | str, disable: ObservedStep) -> LoginGate:
         """CLOSING -> CLOSED, together with ``disable``, whose evidence is stored as the gate's original. Repeatable."""
         key = operation_key(attempt)
 
         def work(transaction: ControlTransaction) -> LoginGate | None:
-            gate = _GateRows(transaction, key).require()
+            gate = _rows_of(key)(transaction).require()
             if gate.state == "CLOSED":
                 return gate
             if gate.state != "CLOSING":
@@ -111,13 +111,13 @@ class LoginGateStore:
             with transaction.callback() as cursor:
                 document = documents.encode(disable(cursor))
             sha256 = canonical.sha256_text(document)
-            transaction.run(
+            transaction.write(
                 ("insert_gate_evidence", [key, "CLOSED_GATES", sha256, document]),
                 ("advance_gate", [key, "CLOSING", "CLOSED", sha256]),
             )
             return None
 
-        return self._ledger.mutate("to_closed", work, lambda transaction: _reached(transaction, key, "CLOSED"))
+        return self._ledger.mutate("to_closed", work, _reached(key, "CLOSED"))
 
     def put_quiescence(self, attempt: Attempt | str, document: Mapping[str, object]) -> str:
         """Store the original quiescence observation of a CLOSED gate. The first is kept; returns its digest."""
@@ -125,7 +125,7 @@ class LoginGateStore:
         data = documents.encode(document)
 
         def work(transaction: ControlTransaction) -> str | None:
-            rows = _GateRows(transaction, key)
+            rows = _rows_of(key)(transaction)
             gate = rows.require()
             if "QUIESCENCE" in rows.evidence:
                 return rows.evidence["QUIESCENCE"][0]
@@ -135,32 +135,31 @@ class LoginGateStore:
                     happened=f"the gate is {gate.state}: a writer that may still log in is never quiescent.",
                     not_done="the observation was not stored.",
                 )
-            part: Part = ("insert_gate_evidence", [key, "QUIESCENCE", canonical.sha256_text(data), data])
-            transaction.run(part)
+            transaction.write(("insert_gate_evidence", [key, "QUIESCENCE", canonical.sha256_text(data), data]))
             return None
 
-        def readback(transaction: ControlTransaction) -> str | None:
-            found = _GateRows(transaction, key).evidence.get("QUIESCENCE")
+        def kept(rows: _GateRows) -> str | None:
+            found = rows.evidence.get("QUIESCENCE")
             return found[0] if found else None
 
-        return self._ledger.mutate("put_quiescence", work, readback)
+        return self._ledger.mutate("put_quiescence", work, _rows_of(key).then(kept))
 
     def gate_evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The original observation of a kind: CLOSED_GATES or QUIESCENCE."""
         key = operation_key(attempt)
 
-        def query(transaction: ControlTransaction) -> Mapping[str, Any] | None:
-            found = _GateRows(transaction, key).evidence.get(kind)
+        def decoded(rows: _GateRows) -> Mapping[str, Any] | None:
+            found = rows.evidence.get(kind)
             return documents.decode(found[1], found[0]) if found else None
 
-        return self._ledger.read(query)
+        return self._ledger.read(_rows_of(key).then(decoded))
 
 
 class _GateRows:
     """The gate of one operation as one transaction sees it."""
 
-    def __init__(self, transaction: ControlTransaction, key: str) -> None:
-        gates, evidence = transaction.run(("gate_rows", [key]))
+    def __init__(self, key: str, results: Results) -> None:
+        gates, evidence = results
         self._key = key
         self.gate: LoginGate | None = None
         self.operation_state: str | None = None
@@ -184,6 +183,13 @@ class _GateRows:
         return self.gate
 
 
-def _reached(transaction: ControlTransaction, key: str, state: str) -> LoginGate | None:
-    gate = _GateRows(transaction, key).require()
-    return gate if _ORDER.index(gate.state) >= _ORDER.index(state) else None
+def _rows_of(key: str) -> Question[_GateRows]:
+    return Question((("gate_rows", [key]),), lambda results: _GateRows(key, results))
+
+
+def _reached(key: str, state: str) -> Question[LoginGate | None]:
+    def past(rows: _GateRows) -> LoginGate | None:
+        gate = rows.require()
+        return gate if _ORDER.index(gate.state) >= _ORDER.index(state) else None
+
+    return _rows_of(key).then(past)

@@ -19,11 +19,11 @@ from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, may_be
 from airflow_provider_dpone.drivers import Connect, Connection, drain
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
-from airflow_provider_dpone.ledger.gate_receipts import read_standing, server_of
-from airflow_provider_dpone.ledger.owners import read_activations
-from airflow_provider_dpone.ledger.reading import read_evidence, read_operation
+from airflow_provider_dpone.ledger.gate_receipts import THE_STANDING, server_of
+from airflow_provider_dpone.ledger.owners import THE_ACTIVATIONS
+from airflow_provider_dpone.ledger.reading import the_evidence, the_operation
 from airflow_provider_dpone.ledger.settings import LedgerSettings
-from airflow_provider_dpone.ledger.snapshots import read_chain
+from airflow_provider_dpone.ledger.snapshots import the_chain
 from airflow_provider_dpone.ledger.statements import LedgerSql
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, driver_errors
 
@@ -103,20 +103,20 @@ def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
             _require_claim(document)
         proofs = evidence = records = 0
         for (key,) in keys:
-            operation = read_operation(transaction, key)
+            operation = the_operation(key)(transaction)
             if operation is None:
                 raise LedgerTampered("operation_absent", happened=f"operation {key} cannot be read.")
             proofs += len(operation.proofs)
-            evidence += len(read_evidence(transaction, key))
-            records += len(read_chain(transaction, key))
+            evidence += len(the_evidence(key)(transaction))
+            records += len(the_chain(key)(transaction))
         return AuditReport(
-            activations=len(read_activations(transaction)),
+            activations=len(THE_ACTIVATIONS(transaction)),
             operations=len(keys),
             proofs=proofs,
             evidence_documents=evidence,
             snapshot_records=records,
             domains=domains,
-            gate_receipts=len(read_standing(transaction).receipts),
+            gate_receipts=len(THE_STANDING(transaction).receipts),
         )
 
     return ControlLedger(connect, settings).read(query)

@@ -28,6 +28,7 @@ from airflow_provider_dpone.contracts.rules import coordinate_text
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.gate_receipts import STANDING, standing_of
+from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.records import Activation, OwnerState
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part
@@ -62,10 +63,10 @@ class ActivationStore:
             owner, partitions, _, domains = results[:4]
             if owner:
                 return _exact(_activation(owner[0], partitions), request)
-            transaction.run(*_acquisition(request, domains))
+            transaction.write(*_acquisition(request, domains))
             return None
 
-        return self._ledger.mutate("prepare", work, self._readback(request, "PREPARED"), unknown=ActivationUnknown)
+        return self._ledger.mutate("prepare", work, _reached(request, "PREPARED"), unknown=ActivationUnknown)
 
     def activate(self, request: ActivationRequest) -> Activation:
         """Open admission: PREPARED -> ACTIVE. Refused as ``prepare`` is when the door is shut."""
@@ -86,8 +87,8 @@ class ActivationStore:
     def require_active(self, request: ActivationRequest) -> Activation:
         """The stored activation, if it is ACTIVE, exactly this request, and still holds all its domains."""
 
-        def query(transaction: ControlTransaction) -> Activation:
-            owner, partitions, _ = transaction.run(("owner_rows", [request.owner_key]))
+        def held(results: Results) -> Activation:
+            owner, partitions, _ = results
             if not owner:
                 raise ParentNotActive(
                     "parent_absent", happened=f"the ledger has no activation {request.activation_id}."
@@ -98,21 +99,15 @@ class ActivationStore:
             _require_held(activation, partitions)
             return activation
 
-        return self._ledger.read(query)
+        return self._ledger.read(Question((("owner_rows", [request.owner_key]),), held))
 
     def read(self, activation_id: str) -> Activation | None:
         """One activation, exactly as stored."""
-        key = owner_key("execution", activation_id)
-
-        def query(transaction: ControlTransaction) -> Activation | None:
-            owner, partitions, _ = transaction.run(("owner_rows", [key]))
-            return _activation(owner[0], partitions) if owner else None
-
-        return self._ledger.read(query)
+        return self._ledger.read(_stored(owner_key("execution", activation_id)))
 
     def list(self) -> tuple[Activation, ...]:
         """Every activation, by its id."""
-        return self._ledger.read(read_activations)
+        return self._ledger.read(THE_ACTIVATIONS)
 
     def _advance(self, request: ActivationRequest, before: OwnerState, *states: OwnerState) -> Activation:
         """Through the states to the last of them, in one transaction."""
@@ -152,37 +147,42 @@ class ActivationStore:
                         not_done="the activation stays RETIRING and keeps its domains.",
                     )
                 parts.append(("release_domains", []))
-            transaction.run(*parts)
+            transaction.write(*parts)
             return None
 
-        return self._ledger.mutate(after.lower(), work, self._readback(request, after), unknown=ActivationUnknown)
-
-    def _readback(self, request: ActivationRequest, reached: OwnerState) -> _Readback:
-        return _Readback(request, reached)
+        return self._ledger.mutate(after.lower(), work, _reached(request, after), unknown=ActivationUnknown)
 
 
-def read_activations(transaction: ControlTransaction) -> tuple[Activation, ...]:
-    """Every activation, every byte verified, by its id."""
-    owners, partitions = transaction.run(("all_owners", []))
+def _activations(results: Results) -> tuple[Activation, ...]:
+    owners, partitions = results
     by_owner: dict[str, list[tuple[Any, ...]]] = {row[0]: [] for row in owners}
     for key, *partition in partitions:
         by_owner.setdefault(key, []).append(tuple(partition))
     return tuple(_activation(row, by_owner[row[0]]) for row in owners)
 
 
-class _Readback:
-    """Finds the activation if it reached a state. Another request under its id is nothing that this step wrote."""
+#: Every activation, every byte verified, by its id.
+THE_ACTIVATIONS = Question((("all_owners", []),), _activations)
 
-    def __init__(self, request: ActivationRequest, reached: OwnerState) -> None:
-        self._request = request
-        self._reached = _LIFE.index(reached)
 
-    def __call__(self, transaction: ControlTransaction) -> Activation | None:
-        owner, partitions, _ = transaction.run(("owner_rows", [self._request.owner_key]))
-        if not owner:
+def _stored(key: str) -> Question[Activation | None]:
+    def exactly(results: Results) -> Activation | None:
+        owner, partitions, _ = results
+        return _activation(owner[0], partitions) if owner else None
+
+    return Question((("owner_rows", [key]),), exactly)
+
+
+def _reached(request: ActivationRequest, state: OwnerState) -> Question[Activation | None]:
+    """The activation if it reached a state. Another request under its id is nothing that this step wrote."""
+
+    def judged(activation: Activation | None) -> Activation | None:
+        if activation is None:
             return None
-        activation = _exact(_activation(owner[0], partitions), self._request)
-        return activation if _LIFE.index(activation.state) >= self._reached else None
+        past = _LIFE.index(_exact(activation, request).state) >= _LIFE.index(state)
+        return activation if past else None
+
+    return _stored(request.owner_key).then(judged)
 
 
 def _require_admissible(request: ActivationRequest) -> None:

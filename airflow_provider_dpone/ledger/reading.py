@@ -13,8 +13,8 @@ from airflow_provider_dpone.contracts.operation import LoginGate, Operation
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal
 from airflow_provider_dpone.contracts.proof import AttemptProof, authorities_of, decode_proof
 from airflow_provider_dpone.ledger import documents
+from airflow_provider_dpone.ledger.questions import Part, Question
 from airflow_provider_dpone.ledger.records import Evidence
-from airflow_provider_dpone.ledger.transaction import ControlTransaction, Part
 
 Row = tuple[Any, ...]
 Rows = Sequence[Row]
@@ -36,9 +36,9 @@ def instance_sha256(dag_id: str, run_id: str, task_id: str, map_index: int) -> s
     )
 
 
-def read_operation(transaction: ControlTransaction, key: str) -> Operation | None:
+def the_operation(key: str) -> Question[Operation | None]:
     """One execution operation, or None."""
-    return operation_from(transaction.run(("operation_by_key", [key])))
+    return Question((("operation_by_key", [key]),), operation_from)
 
 
 def operation_from(results: Sequence[Rows]) -> Operation | None:
@@ -47,21 +47,33 @@ def operation_from(results: Sequence[Rows]) -> Operation | None:
     return found[0][0] if found else None
 
 
-def read_operations(transaction: ControlTransaction, selection: Part) -> tuple[Operation, ...]:
+def the_operations(selection: Part) -> Question[tuple[Operation, ...]]:
     """The operations that a selection of operations.sql answers, by task instance and try."""
-    found = [operation for operation, _ in _operations(transaction.run(selection))]
-    return tuple(sorted(found, key=lambda each: (each.coordinates.instance, each.coordinates.try_number)))
+
+    def by_instance(results: Sequence[Rows]) -> tuple[Operation, ...]:
+        found = [operation for operation, _ in _operations(results)]
+        return tuple(sorted(found, key=lambda each: (each.coordinates.instance, each.coordinates.try_number)))
+
+    return Question((selection,), by_instance)
 
 
-def read_newest(transaction: ControlTransaction, selection: Part) -> tuple[Operation, ...]:
+def the_newest(selection: Part) -> Question[tuple[Operation, ...]]:
     """The same, the one that was admitted last first."""
-    found = _operations(transaction.run(selection))
-    return tuple(each for each, _ in sorted(found, key=lambda pair: (pair[1], pair[0].attempt_sha256), reverse=True))
+
+    def by_admission(results: Sequence[Rows]) -> tuple[Operation, ...]:
+        found = sorted(_operations(results), key=lambda pair: (pair[1], pair[0].attempt_sha256), reverse=True)
+        return tuple(operation for operation, _ in found)
+
+    return Question((selection,), by_admission)
 
 
-def read_evidence(transaction: ControlTransaction, key: str) -> tuple[Evidence, ...]:
+def the_evidence(key: str) -> Question[tuple[Evidence, ...]]:
     """Every evidence document of an operation in the order in which it was recorded."""
-    [rows] = transaction.run(("evidence_rows", [key]))
+    return Question((("evidence_rows", [key]),), _evidence)
+
+
+def _evidence(results: Sequence[Rows]) -> tuple[Evidence, ...]:
+    [rows] = results
     return tuple(
         Evidence(kind=kind, sha256=sha256, document=documents.decode(data, sha256), order=order)
         for kind, sha256, data, order in rows

@@ -9,6 +9,7 @@ from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, LedgerTampered, OutcomeUnknown
 from airflow_provider_dpone.contracts.snapshot import SnapshotRecord, decode_snapshot_record
 from airflow_provider_dpone.drivers import Connect
+from airflow_provider_dpone.ledger.questions import Question
 from airflow_provider_dpone.ledger.records import operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
@@ -46,12 +47,12 @@ class SnapshotStore:
                     happened=f"the operation is {state[0][0]}; it publishes nothing any more.",
                     not_done="the record was not stored.",
                 )
-            transaction.run(("insert_snapshot", [key, record.revision, record.state, record.sha256, record.document()]))
+            transaction.write(
+                ("insert_snapshot", [key, record.revision, record.state, record.sha256, record.document()])
+            )
             return None
 
-        def readback(transaction: ControlTransaction) -> SnapshotRecord | None:
-            return record if record in read_chain(transaction, key) else None
-
+        readback = the_chain(key).then(lambda chain: record if record in chain else None)
         return self._ledger.mutate("snapshot", work, readback)
 
     def read(self, attempt: Attempt | str) -> SnapshotRecord | None:
@@ -61,15 +62,12 @@ class SnapshotStore:
 
     def history(self, attempt: Attempt | str) -> tuple[SnapshotRecord, ...]:
         """Every revision in order."""
-        key = operation_key(attempt)
-
-        return self._ledger.read(lambda transaction: read_chain(transaction, key))
+        return self._ledger.read(the_chain(operation_key(attempt)))
 
 
-def read_chain(transaction: ControlTransaction, key: str) -> tuple[SnapshotRecord, ...]:
+def the_chain(key: str) -> Question[tuple[SnapshotRecord, ...]]:
     """Every revision of an operation's snapshot record."""
-    _, rows = transaction.run(("snapshot_rows", [key]))
-    return _chain(key, rows)
+    return Question((("snapshot_rows", [key]),), lambda results: _chain(key, results[1]))
 
 
 def _chain(key: str, rows: Sequence[tuple[Any, ...]]) -> tuple[SnapshotRecord, ...]:

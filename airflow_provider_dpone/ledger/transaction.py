@@ -2,18 +2,21 @@
 
 A mutation is one SERIALIZABLE transaction under the exclusive control lock. The same transaction must be seen before,
 between and after all its statements: a changed identity means that the server rolled back silently, and nothing that
-follows may be believed. It commits once. What it did is then read back on an independent connection. When the
-acknowledgement of the commit is lost, nothing is sent again: the rows are read under the exclusive lock, which the lost
-session can no longer hold, and they decide.
+follows may be believed. It commits once, in the batch that carries its last writes. What it did is then read back on an
+independent connection. When the acknowledgement of that batch is lost, nothing is sent again: the rows are read under
+the exclusive lock, which the lost session can no longer hold, and they decide.
+
+So a mutation is four batches: begin, lock and audit; what is decided on; writes and commit; the readback, which brings
+its own audit along.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from airflow_provider_dpone.contracts.errors import (
     ConfigurationError,
@@ -25,13 +28,13 @@ from airflow_provider_dpone.contracts.errors import (
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain
 from airflow_provider_dpone.drivers.mssql_rights import right_missing
 from airflow_provider_dpone.ledger import audit
+from airflow_provider_dpone.ledger.questions import Part, Question, Results
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
 
-T = TypeVar("T")
+__all__ = ["ControlLedger", "ControlTransaction", "Part", "Question", "driver_errors"]
 
-#: A statement of ``ledger/sql`` with its parameters; several make one batch.
-Part = tuple[str, Sequence[Any]]
+T = TypeVar("T")
 
 #: What the ledger's own THROW statements start with.
 REFUSAL_MARK = "DPONE_LEDGER: "
@@ -47,6 +50,9 @@ _LOCK_RESULTS = {-1: "the wait for it timed out", -2: "the wait was cancelled", 
 
 _DEADLOCK = "control_deadlock"
 
+#: The rule of the ledger's SQL that says what a changed identity says here.
+_IDENTITY = "transaction_identity"
+
 
 class _ManualConnection(Protocol):
     def setautocommit(self, value: bool) -> None: ...
@@ -59,33 +65,51 @@ class ControlTransaction:
         self._connection = connection
         self._sql = sql
         self._identity = identity
+        self._writes: tuple[Part, ...] = ()
+        self._left = False
 
-    def run(self, *parts: Part) -> list[list[tuple[Any, ...]]]:
+    def run(self, *parts: Part) -> Results:
         """Send the parts as one batch and return their result sets. One round trip."""
-        text = "\n".join(self._sql.text(name) for name, _ in parts) + "\n" + self._sql.text("identity")
-        parameters = [value for _, values in parts for value in values]
-        results = drain(self._connection, text, *parameters)
-        self._require_identity(results.pop())
+        assert not self._writes, "the last writes of a transaction travel with its commit: nothing follows them"
+        before = [self._same] if self._left else []
+        self._left = False
+        results = self._send(*before, *parts, ("identity", []))
+        if results.pop() != [self._identity]:
+            raise _another_transaction()
         return results
+
+    def write(self, *parts: Part) -> None:
+        """The last writes of the transaction: they are sent in the batch that commits it, and never before."""
+        assert not self._writes, "a transaction has its last writes once"
+        self._writes = parts
 
     @contextmanager
     def callback(self) -> Iterator[Cursor]:
-        """A cursor of this transaction for a step of someone else, after which the identity is observed again."""
+        """A cursor of this transaction for a step of someone else. The next batch observes the identity first."""
+        self._left = True
         cursor = self._connection.cursor()
         try:
             yield cursor
         finally:
             cursor.close()
-        self.run()
 
-    def _require_identity(self, rows: list[tuple[Any, ...]]) -> None:
-        if rows != [self._identity]:
-            raise ControlUnavailable(
-                "transaction_identity",
-                happened="the control transaction is no longer the one that was begun: the server rolled it back.",
-                not_done="nothing was committed.",
-                check="the server's log for the reason, then repeat the same call.",
-            )
+    def commit(self) -> Results:
+        """Send the last writes and commit, in one batch."""
+        return self._send(self._same, *self._writes, ("commit_writes", []))
+
+    @property
+    def _same(self) -> Part:
+        return ("same_transaction", [self._identity[2]])
+
+    def _send(self, *parts: Part) -> Results:
+        return send(self._connection, self._sql, parts)
+
+
+def send(connection: Connection, sql: LedgerSql, parts: Iterable[Part]) -> Results:
+    """The parts as one batch, and every result set of it."""
+    named = list(parts)
+    text = "\n".join(sql.text(name) for name, _ in named)
+    return drain(connection, text, *(value for _, values in named for value in values))
 
 
 class ControlLedger:
@@ -132,7 +156,7 @@ class ControlLedger:
         readback: Callable[[ControlTransaction], T | None],
         unknown: type[OutcomeUnknown],
     ) -> T:
-        with self._exclusive(step) as (connection, transaction):
+        with self._exclusive(step) as transaction:
             try:
                 answer = work(transaction)
             except driver_errors() as err:
@@ -140,36 +164,62 @@ class ControlLedger:
                 raise self._nothing_committed(step, err) from err
             if answer is not None:
                 return answer
-            lost = self._commit(step, connection)
+            lost = self._commit(step, transaction)
         if lost is None:
             return self._read_back(step, readback, unknown)
         return self._resolve(step, readback, unknown, lost)
 
     def read(self, query: Callable[[ControlTransaction], T]) -> T:
-        """Run ``query`` in one SNAPSHOT transaction: no half of a change is seen, and no writer is waited for."""
-        connection = self._open()
+        """Run ``query`` in one SNAPSHOT transaction: no half of a change is seen, and no writer is waited for.
+
+        A Question is one batch; anything else begins first and then sends what it sends.
+        """
         try:
-            transaction = self._begin(connection, "begin_snapshot")
-            return query(transaction)
+            if isinstance(query, Question):
+                question: Question[T] = query
+                return self._ask(question)
+            with self._session() as connection:
+                return query(self._begin(connection, "begin_snapshot"))
         except driver_errors() as err:
             if missing := right_missing(self._role, "reading the ledger", err):
                 raise missing from err
             raise ControlUnavailable("control_read", happened=f"the ledger could not be read: {_cause(err)}") from err
+
+    def _ask(self, question: Question[T]) -> T:
+        with self._session() as connection:
+            parts = [("begin_snapshot", []), ("without_ledger", []), *question.parts]
+            try:
+                first, *results = send(connection, self.sql, [*parts, ("identity", []), ("end_snapshot", [])])
+            except driver_errors():
+                # Rows that cannot be selected say nothing of why: the audit alone names a damaged catalog.
+                self._require_sound()
+                raise
+            identity = self._verify(connection, [first, *results[: audit.RESULT_SETS]])
+            if results.pop() != [identity]:
+                raise _another_transaction()
+            return question.answer(results[audit.RESULT_SETS :])
+
+    def _require_sound(self) -> None:
+        with suppress(ControlUnavailable, *driver_errors()), self._session() as connection:
+            self._begin(connection, "begin_snapshot")
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
+        connection = self._open()
+        try:
+            yield connection
         finally:
+            # Closing ends a transaction that was not committed, and with it the lock.
             _close(connection)
 
     @contextmanager
-    def _exclusive(self, step: str) -> Iterator[tuple[Connection, ControlTransaction]]:
-        connection = self._open()
-        try:
+    def _exclusive(self, step: str) -> Iterator[ControlTransaction]:
+        with self._session() as connection:
             try:
                 transaction = self._begin(connection, "begin_exclusive")
             except driver_errors() as err:
                 raise self._nothing_committed(step, err) from err
-            yield connection, transaction
-        finally:
-            # Closing ends a transaction that was not committed, and with it the lock.
-            _close(connection)
+            yield transaction
 
     def _open(self) -> Connection:
         try:
@@ -181,8 +231,13 @@ class ControlLedger:
         return connection
 
     def _begin(self, connection: Connection, batch: str) -> ControlTransaction:
-        first, *audited = drain(connection, self.sql.text(batch))
-        lock_result, *identity = first[0]
+        identity = self._verify(connection, drain(connection, self.sql.text(batch)))
+        return ControlTransaction(connection, self.sql, identity)
+
+    def _verify(self, connection: Connection, results: Results) -> tuple[int, int, int]:
+        """The identity of a transaction whose begin answered this: the lock, one healthy transaction, the audit."""
+        first, *audited = results
+        lock_result, count, state, transaction_id = first[0]
         if lock_result < 0:
             raise ControlUnavailable(
                 "control_lock",
@@ -191,21 +246,22 @@ class ControlLedger:
                 + ".",
                 details={"lock_result": lock_result},
             )
-        transaction_id = identity[2]
-        if identity[:2] != [1, 1] or type(transaction_id) is not int or transaction_id <= 0:
+        if (count, state) != (1, 1) or type(transaction_id) is not int or transaction_id <= 0:
             raise ControlUnavailable(
-                "transaction_identity", happened=f"the server opened no single healthy transaction: {identity}."
+                _IDENTITY,
+                happened=f"the server opened no single healthy transaction: {(count, state, transaction_id)}.",
             )
         audit.verify(connection, self.sql, self.settings, audited)
-        return ControlTransaction(connection, self.sql, (1, 1, transaction_id))
+        return (1, 1, transaction_id)
 
-    def _commit(self, step: str, connection: Connection) -> Exception | None:
-        """Commit once. Returns what happened to a lost acknowledgement, None when it arrived."""
+    def _commit(self, step: str, transaction: ControlTransaction) -> Exception | None:
+        """Write and commit once. Returns what happened to a lost acknowledgement, None when it arrived."""
         try:
-            results = drain(connection, self.sql.text("commit"))
+            results = transaction.commit()
         except driver_errors() as err:
-            # Whether the server committed is decided by reading, never by the kind of error.
-            if REFUSAL_MARK in str(err):
+            # A refusal by name, a deadlock and a missing right are the server's own word that it rolled back. Whatever
+            # else was said, whether it committed is decided by reading, never by the kind of error.
+            if _is_deadlock(err) or REFUSAL_MARK in str(err) or right_missing(self._role, step, err):
                 raise self._nothing_committed(step, err) from err
             return err
         if results != [[(0,)]]:
@@ -217,6 +273,8 @@ class ControlLedger:
         text = str(err)
         if REFUSAL_MARK in text:
             rule = text.split(REFUSAL_MARK, 1)[1].split()[0].strip(".;'\"")
+            if rule == _IDENTITY:
+                return _another_transaction()
             return LedgerTampered(
                 f"refused_{rule}",
                 happened=f"{step}: the ledger's own rule {rule!r} refused a write that the rows read before allowed.",
@@ -230,8 +288,7 @@ class ControlLedger:
     def _read_back(
         self, step: str, readback: Callable[[ControlTransaction], T | None], unknown: type[OutcomeUnknown]
     ) -> T:
-        def query(transaction: ControlTransaction) -> T:
-            found = readback(transaction)
+        def there(found: T | None) -> T:
             if found is None:
                 raise LedgerTampered(
                     "readback",
@@ -240,6 +297,11 @@ class ControlLedger:
                 )
             return found
 
+        query: Callable[[ControlTransaction], T]
+        if isinstance(readback, Question):
+            query = readback.then(there)
+        else:
+            query = lambda transaction: there(readback(transaction))  # noqa: E731  # the same of several batches
         return self._patiently(step, lambda: self.read(query), unknown, None)
 
     def _resolve(
@@ -252,7 +314,7 @@ class ControlLedger:
         """The acknowledgement is lost: whoever holds the lock exclusively sees what the lost session did, for good."""
 
         def query() -> T:
-            with self._exclusive(step) as (_, transaction):
+            with self._exclusive(step) as transaction:
                 try:
                     found = readback(transaction)
                 except driver_errors() as err:
@@ -287,6 +349,15 @@ class ControlLedger:
                 check="the control database; then read the operation or the activation again.",
                 avoid="repeat the step before the ledger was read.",
             ) from (lost or err)
+
+
+def _another_transaction() -> ControlUnavailable:
+    return ControlUnavailable(
+        _IDENTITY,
+        happened="the control transaction is no longer the one that was begun: the server rolled it back.",
+        not_done="nothing was committed.",
+        check="the server's log for the reason, then repeat the same call.",
+    )
 
 
 def _close(connection: Connection) -> None:

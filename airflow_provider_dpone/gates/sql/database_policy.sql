@@ -23,7 +23,8 @@ UNION ALL
 SELECT 'owner', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[owner_sid] <> COALESCE(SUSER_SID(@owner), 0x);
 
 -- name: violations
--- Every way in which the inside of a target database is not as it was provisioned. One row: reason and what it names.
+-- Every way in which the inside of a target is not as it was provisioned: reason and what it names. Ends the batch if any.
+DECLARE @violations TABLE ([reason] varchar(32) NOT NULL, [named] nvarchar(128) NULL);
 DECLARE @guard varchar(71) = ?;
 DECLARE @role nvarchar(128) = ?;
 DECLARE @managed TABLE ([name] nvarchar(128) COLLATE Latin1_General_100_BIN2 NOT NULL, [schema_id] int NULL, [principal_id] int NULL);
@@ -35,6 +36,7 @@ WHERE m.[guard_id] = @guard;
 DECLARE @role_id int = (
     SELECT p.[principal_id] FROM {{database}}.sys.database_principals AS p
     WHERE p.[name] = @role AND p.[type] = 'R' AND p.[is_fixed_role] = 0 AND p.[owning_principal_id] = 1);
+INSERT INTO @violations ([reason], [named])
 SELECT 'role_owner' AS [reason], @role AS [named] WHERE @role_id IS NULL
 UNION ALL
 SELECT 'role_member', u.[name]
@@ -108,3 +110,6 @@ UNION ALL
 SELECT 'control_guest', p.[permission_name]
 FROM {{control_database}}.sys.database_permissions AS p
 WHERE p.[grantee_principal_id] = 2 AND p.[class] = 0 AND p.[permission_name] = 'CONNECT' AND p.[state] IN ('G', 'W');
+SELECT v.[reason], v.[named] FROM @violations AS v;
+IF EXISTS (SELECT 1 FROM @violations)
+    RETURN;

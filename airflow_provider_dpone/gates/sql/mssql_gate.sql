@@ -10,17 +10,31 @@ INNER JOIN {{control}}.[composition_operation_domains] AS d ON d.[guard_id] = e.
 WHERE d.[operation_key] = ?
 ORDER BY e.[database_id];
 
+-- name: this_login
+-- The journaled login, for the statements that follow in one batch. A lock that is not granted ends the wait.
+SET LOCK_TIMEOUT 30000;
+DECLARE @sid varbinary(85) = ?;
+DECLARE @login nvarchar(128) = ?;
+
 -- name: logins
--- Every server principal that has the journaled SID or the journaled name.
-SELECT p.[name], p.[sid], p.[type], p.[is_disabled] FROM sys.server_principals AS p WHERE p.[sid] = ? OR p.[name] = ?;
+-- Every server principal that has the journaled SID or the journaled name. Follows this_login.
+SELECT p.[name], p.[sid], p.[type], p.[is_disabled] FROM sys.server_principals AS p WHERE p.[sid] = @sid OR p.[name] = @login;
 
 -- name: create_login
 -- The attempt's login with its journaled SID. The password is a hash that was made on the client; policy cannot see it.
 CREATE LOGIN {{login}} WITH PASSWORD = {{hash}} HASHED, SID = {{sid}}, DEFAULT_DATABASE = {{database}}, CHECK_EXPIRATION = OFF, CHECK_POLICY = OFF;
 
+-- name: leave_tombstone
+-- A login that was never created is created now, to be disabled at once. Answers whether. Follows this_login.
+DECLARE @tombstone int = CASE WHEN EXISTS (SELECT 1 FROM sys.server_principals AS p WHERE p.[sid] = @sid OR p.[name] = @login) THEN 0 ELSE 1 END;
+SELECT @tombstone;
+IF @tombstone = 1
+    {{create_login}}
+
 -- name: disable_login
--- Nobody can log in with it any more. Sessions that exist stay until they are ended.
-ALTER LOGIN {{login}} DISABLE;
+-- Nobody can log in with it any more, if it is exactly the journaled one. Sessions stay. Follows this_login.
+IF EXISTS (SELECT 1 FROM sys.server_principals AS p WHERE p.[sid] = @sid AND p.[name] COLLATE Latin1_General_100_BIN2 = @login)
+    ALTER LOGIN {{login}} DISABLE;
 
 -- name: create_user
 -- One dynamic batch in the target database: the user and its membership in the bounded role.
@@ -33,30 +47,28 @@ ALTER ROLE {{role}} ADD MEMBER {{login}};
 EXEC sys.sp_executesql ?;
 
 -- name: membership
--- Whether the attempt's user exists in the target with the login's SID and is a member of the bounded role.
+-- Whether the attempt's user is in the target with the login's SID, as a member of the bounded role. Follows this_login.
 SELECT COUNT(*)
 FROM {{database}}.sys.database_principals AS u
 INNER JOIN {{database}}.sys.database_role_members AS m ON m.[member_principal_id] = u.[principal_id]
 INNER JOIN {{database}}.sys.database_principals AS r ON r.[principal_id] = m.[role_principal_id]
-WHERE u.[sid] = ? AND u.[name] = ? AND r.[name] = ?;
-
--- name: visibility
--- What this account may see: server state (by its old or its 2022 name) and the definitions of logins.
-SELECT COALESCE(HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE'), 0),
-    COALESCE(HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE'), 0),
-    COALESCE(HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW ANY DEFINITION'), 0);
+WHERE u.[sid] = @sid AND u.[name] = @login AND r.[name] = ?;
 
 -- name: own_session
 -- The session id of the connection that asks.
 SELECT CONVERT(int, @@SPID);
 
--- name: session_seen
--- Whether another session is visible: the positive control of every absence.
-SELECT COUNT(*) FROM sys.dm_exec_sessions AS s WHERE s.[session_id] = ?;
+-- name: visibility
+-- Whether this account sees server state (old or 2022 name), logins and another session: ends the batch unless it does.
+DECLARE @sees_state int = CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER STATE') = 1 OR HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW SERVER PERFORMANCE STATE') = 1 THEN 1 ELSE 0 END;
+DECLARE @sees_definitions int = COALESCE(HAS_PERMS_BY_NAME(NULL, NULL, 'VIEW ANY DEFINITION'), 0);
+DECLARE @sees_others int = (SELECT COUNT(*) FROM sys.dm_exec_sessions AS s WHERE s.[session_id] = ?);
+SELECT @sees_state, @sees_definitions, @sees_others;
+IF @sees_state = 0 OR @sees_definitions = 0 OR @sees_others <> 1
+    RETURN;
 
 -- name: sessions
--- Sessions whose original or present SID is the attempt's, and every session that is still logging in.
-DECLARE @sid varbinary(85) = ?;
+-- Sessions whose original or present SID is the attempt's, and every session that is still logging in. Follows this_login.
 SELECT CONVERT(int, s.[session_id]),
     CONVERT(varchar(33), s.[login_time], 126),
     s.[status],
@@ -80,8 +92,7 @@ IF EXISTS (
     KILL {{session}};
 
 -- name: transactions
--- How many transactions are bound to sessions of the attempt's SID.
-DECLARE @sid varbinary(85) = ?;
+-- How many transactions are bound to sessions of the attempt's SID. Follows this_login.
 SELECT COUNT(*)
 FROM sys.dm_tran_session_transactions AS t
 INNER JOIN sys.dm_exec_sessions AS s ON s.[session_id] = t.[session_id]

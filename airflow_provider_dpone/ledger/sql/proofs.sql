@@ -28,7 +28,7 @@ UNION
 SELECT m.[evidence_sha256] FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation;
 
 -- name: declare_evidence
--- The operation whose evidence insert_evidence stores. Stands first in its batch.
+-- The operation whose evidence insert_evidence stores, and which end_operation ends. Stands first in its batch.
 DECLARE @operation varchar(71) = ?;
 DECLARE @evidence TABLE ([evidence_kind] varchar(64) COLLATE Latin1_General_100_BIN2 NOT NULL, [evidence_sha256] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL, [evidence_document] varbinary(max) NOT NULL);
 
@@ -46,8 +46,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {{extension}}.[evidence] AS e WHERE e.[operation
 INSERT INTO {{control}}.[composition_proofs] ([operation_key], [proof_kind], [proof_sha256], [operation_family], [proof_document]) VALUES (?, ?, ?, 'execution', ?);
 
 -- name: end_operation
--- Binds the proof triplet to the operation and moves it from exactly one state to its end.
-DECLARE @operation varchar(71) = ?;
+-- Binds the proof triplet to @operation and moves it from exactly one state to its end. Follows declare_evidence.
 DECLARE @before varchar(16) = ?;
 DECLARE @after varchar(16) = ?;
 UPDATE {{control}}.[composition_operations]

@@ -1,5 +1,7 @@
 -- How every transaction of the ledger begins, looks at itself and ends.
--- The begin batches carry no parameters: a parameterised batch would end its SET options together with itself.
+-- The begin batches carry no parameters: a parameterised batch would end its SET options together with itself. Where one
+-- batch begins, reads and ends, that is as it should be. And a parameterised batch has to end with as many open
+-- transactions as it began with (error 266): after the commit an empty one is opened, which ends with the connection.
 
 -- name: require_lock
 -- Refuses a write of any session that does not hold the control lock exclusively in its own transaction.
@@ -43,12 +45,38 @@ EXEC @lock_result = sys.sp_getapplock @Resource = N'dpone:composition-control:v1
 IF @lock_result < 0
     THROW 51000, 'DPONE_LEDGER: lock_not_granted', 1;
 
+-- name: without_ledger
+-- Ends a batch where there is no ledger: what follows would name tables that do not exist.
+IF OBJECT_ID({{authority_text}}, N'U') IS NULL OR OBJECT_ID({{incarnation_text}}, N'U') IS NULL
+BEGIN
+    ROLLBACK TRANSACTION;
+    RETURN;
+END;
+
+-- name: end_snapshot
+-- Ends the transaction of a batch that read, in that batch: it wrote nothing.
+ROLLBACK TRANSACTION;
+
 -- name: identity
 -- What must not change between two statements of one transaction.
 SELECT @@TRANCOUNT, XACT_STATE(), CURRENT_TRANSACTION_ID();
 
+-- name: same_transaction
+-- Ends the batch before it does anything, unless the transaction is still the one that was begun.
+DECLARE @transaction_id bigint = ?;
+IF @@TRANCOUNT <> 1 OR XACT_STATE() <> 1 OR CURRENT_TRANSACTION_ID() <> @transaction_id
+    THROW 51000, 'DPONE_LEDGER: transaction_identity', 1;
+
+-- name: commit_writes
+-- Commits the transaction of same_transaction, once. BEGIN TRAN is there because of error 266: see the head of the file.
+IF @@TRANCOUNT <> 1 OR XACT_STATE() <> 1 OR CURRENT_TRANSACTION_ID() <> @transaction_id
+    THROW 51000, 'DPONE_LEDGER: transaction_identity', 1;
+COMMIT TRANSACTION;
+SELECT @@TRANCOUNT;
+BEGIN TRAN;
+
 -- name: commit
--- Commits once, and only a transaction that is still the one that was begun.
+-- Commits an installation, and only a transaction that is still open.
 IF @@TRANCOUNT <> 1 OR XACT_STATE() <> 1
     THROW 51000, 'DPONE_LEDGER: transaction_identity', 1;
 COMMIT TRANSACTION;

@@ -39,11 +39,11 @@ def test_a_ledger_with_a_history_takes_no_more_batches_than_a_new_one(fresh_ledg
     assert costs(fresh_ledger) == first
 
 
-def test_a_mutation_is_six_batches_on_two_connections(fresh_ledger: LiveLedger) -> None:
+def test_a_mutation_is_four_batches_on_two_connections(fresh_ledger: LiveLedger) -> None:
     counting = Counting(fresh_ledger.connect)
     activation = fresh_ledger.active()
     fresh_ledger.through(counting).admit(activation)
-    assert (len(counting.batches), counting.connections) == (6, 2)
+    assert (len(counting.batches), counting.connections) == (4, 2)
 
 
 def test_the_door_of_an_activation_costs_no_batch_of_its_own(fresh_ledger: LiveLedger) -> None:
@@ -53,4 +53,4 @@ def test_the_door_of_an_activation_costs_no_batch_of_its_own(fresh_ledger: LiveL
     for step in (counted.activations.prepare, counted.activations.activate):
         counting.batches.clear()
         step(request)
-        assert len(counting.batches) == 6
+        assert len(counting.batches) == 4

@@ -15,7 +15,14 @@ from tests.support.ledger_records import SERVICE
 from tests.support.tsql_parser import parse_error
 
 SETTINGS = LedgerSettings(service_id=SERVICE)
-LITERALS = {"hash": "0x0200", "sid": "0x01", "tag": "0x01", "session": "55", "reader_text": "N'r'"}
+LITERALS = {
+    "hash": "0x0200",
+    "sid": "0x01",
+    "tag": "0x01",
+    "session": "55",
+    "reader_text": "N'r'",
+    "create_login": "SELECT 1;",
+}
 FILES = ("mssql_gate", "database_policy")
 STATEMENTS = [
     (file, name) for file in FILES for name in load_sql("airflow_provider_dpone.gates", f"sql/{file}.sql").names

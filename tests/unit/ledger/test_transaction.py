@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mssql_python
@@ -17,6 +17,7 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.ledger import LedgerSettings
 from airflow_provider_dpone.ledger.definition import structure_sha256
+from airflow_provider_dpone.ledger.questions import Question
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
 from tests.support.ledger_records import SERVICE, sha
 from tests.support.scripted_connection import Results, ScriptedConnection
@@ -57,37 +58,45 @@ class Server:
             raise error
 
     def answer(self, batch: str, parameters: tuple[Any, ...]) -> Results:
+        results: list[Sequence[tuple[Any, ...]]] = []
         if "sp_getapplock" in batch or "ISOLATION LEVEL SNAPSHOT" in batch:
             self._may_fail("begin")
             self.pending = None
             self.transaction_id += 1
-            head: Results = [[(self.lock_result, 1, 1, self.transaction_id)]]
-            return [*head, *(self.audit if self.lock_result >= 0 else [])]
+            results += [[(self.lock_result, 1, 1, self.transaction_id)]]
+            results += self.audit if self.lock_result >= 0 else []
+        if batch.startswith("SELECT c.[line]"):
+            return [[("an unexpected line",)]]
+        if "write" in parameters:
+            self._may_fail("write")
+            self.pending = "written"
         if "COMMIT TRANSACTION" in batch:
+            assert parameters[0] == self.transaction_id
+            if self.identity_change:
+                raise RuntimeError("[SQL Server]DPONE_LEDGER: transaction_identity")
             self._may_fail("before commit")
             self.row, self.pending = self.pending or self.row, None
             self._may_fail("after commit")
             return [[(0,)]]
-        if batch.startswith("SELECT c.[line]"):
-            return [[("an unexpected line",)]]
-        if parameters == ("write",):
-            self._may_fail("write")
-            self.pending = "written"
-            return [[self._identity()]]
-        self._may_fail("read")
-        return [[(self.row,)], [self._identity()]]
+        if "read" in parameters and (not results or self.audit):
+            self._may_fail("read")
+            results += [[(self.row,)]]
+        return [*results, [self._identity()]] if parameters and (not results or self.audit) else results
 
     def _identity(self) -> tuple[int, int, int]:
         return (1, 1, self.transaction_id + (1 if self.identity_change else 0))
 
 
 def work(change: ControlTransaction) -> None:
-    change.run(("evidence_digests", ["write"]))
+    change.write(("evidence_digests", ["write"]))
 
 
-def readback(change: ControlTransaction) -> str | None:
-    [[(row,)]] = change.run(("evidence_digests", ["read"]))
-    return row  # type: ignore[no-any-return]  # the scripted server answers text or None
+readback: Question[str | None] = Question((("evidence_digests", ["read"]),), lambda results: results[0][0][0])
+
+
+def in_batches(change: ControlTransaction) -> str | None:
+    """The same of a reader that begins first and then asks."""
+    return readback(change)
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +114,13 @@ def test_a_mutation_commits_once_and_is_read_back_on_another_connection() -> Non
     assert len(server.connections) == 2
     assert all(connection.closed and connection.autocommit for connection in server.connections)
     assert [sum("COMMIT TRANSACTION" in batch for batch in c.batches) for c in server.connections] == [1, 0]
+    assert [len(connection.batches) for connection in server.connections] == [2, 1]
+
+
+def test_a_reader_of_several_batches_reads_back_in_the_transaction_that_it_began() -> None:
+    server = Server()
+    assert ControlLedger(server.connect, SETTINGS).mutate("step", work, in_batches) == "written"
+    assert [len(connection.batches) for connection in server.connections] == [2, 2]
 
 
 def test_an_answer_without_a_change_commits_nothing() -> None:
@@ -134,7 +150,7 @@ def test_a_deadlock_victim_is_begun_again_in_a_transaction_of_its_own() -> None:
     server = Server()
     server.fail = victims(2)
     assert mutate(server) == "written"
-    assert [sum("COMMIT TRANSACTION" in batch for batch in c.batches) for c in server.connections] == [0, 0, 1, 0]
+    assert [sum("COMMIT TRANSACTION" in batch for batch in c.batches) for c in server.connections] == [1, 1, 1, 0]
 
 
 def test_a_victim_for_the_fourth_time_is_reported_with_nothing_committed() -> None:
@@ -194,13 +210,59 @@ def test_an_acknowledged_commit_that_nobody_sees_is_tampering() -> None:
     assert refused.value.reason == "readback"
 
 
-def test_a_changed_transaction_identity_is_never_continued() -> None:
+def looks_before_it_writes(change: ControlTransaction) -> None:
+    readback(change)
+    work(change)
+
+
+def steps_aside_before_it_writes(change: ControlTransaction) -> None:
+    with change.callback() as cursor:
+        cursor.execute("SELECT 1", "other")
+    work(change)
+
+
+@pytest.mark.parametrize("changing", [work, looks_before_it_writes, steps_aside_before_it_writes])
+def test_a_changed_transaction_identity_is_never_continued(changing: Callable[[ControlTransaction], None]) -> None:
     server = Server()
     server.identity_change = True
     with pytest.raises(ControlUnavailable) as refused:
-        mutate(server)
+        ControlLedger(server.connect, SETTINGS).mutate("step", changing, readback)
     assert refused.value.reason == "transaction_identity"
     assert server.row is None
+
+
+@pytest.mark.parametrize("query", [readback, in_batches])
+def test_rows_of_another_transaction_are_not_believed(query: Callable[[ControlTransaction], str | None]) -> None:
+    server = Server()
+    server.identity_change = True
+    with pytest.raises(ControlUnavailable) as refused:
+        ControlLedger(server.connect, SETTINGS).read(query)
+    assert refused.value.reason == "transaction_identity"
+
+
+def test_after_a_step_of_someone_else_the_next_batch_observes_the_identity_first() -> None:
+    server = Server()
+
+    def aside(change: ControlTransaction) -> None:
+        with change.callback() as cursor:
+            cursor.execute("SELECT 1", "other")
+        readback(change)
+
+    ControlLedger(server.connect, SETTINGS).mutate("step", aside, lambda change: "done")
+    assert server.connections[0].batches[2].startswith("DECLARE @transaction_id bigint = ?;")
+
+
+def test_a_question_that_fails_is_explained_by_the_audit_where_the_catalog_is_damaged() -> None:
+    server = Server()
+    server.audit = changed(3, [(sha("other"),)])
+    server.fail = lambda step: RuntimeError("Invalid column name 'state'.") if step == "read" else None
+    with pytest.raises(LedgerTampered) as refused:
+        ControlLedger(server.connect, SETTINGS).read(readback)
+    assert refused.value.reason == "catalog"
+    server.audit = AUDIT
+    with pytest.raises(ControlUnavailable) as unread:
+        ControlLedger(server.connect, SETTINGS).read(readback)
+    assert unread.value.reason == "control_read"
 
 
 @pytest.mark.parametrize("result", [-1, -2, -3, -999])
@@ -255,12 +317,15 @@ def changed(index: int, rows: list[tuple[Any, ...]]) -> Results:
         (changed(4, [(sha("other"),)]), LedgerTampered, "catalog_checks"),
     ],
 )
-@pytest.mark.parametrize("kind", ["mutate", "read"])
+@pytest.mark.parametrize("kind", ["mutate", "read", "read in batches"])
 def test_every_transaction_is_audited(kind: str, audit: Results, error: type[GuardError], reason: str) -> None:
     server = Server()
     server.audit = audit
     ledger = ControlLedger(server.connect, SETTINGS)
     with pytest.raises(error) as refused:
-        ledger.mutate("step", work, readback) if kind == "mutate" else ledger.read(readback)
+        if kind == "mutate":
+            ledger.mutate("step", work, readback)
+        else:
+            ledger.read(readback if kind == "read" else in_batches)
     assert refused.value.reason == reason
     assert server.row is None
