@@ -7,6 +7,7 @@ tasks after it; those find the operation in the ledger, so they also work when t
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_dpone.attempts.context import (
@@ -79,14 +80,15 @@ class GuardedAttempt:
         report: RouteReport | None = None
         error: Exception | None = None
         try:
-            report = self.work(operation)
+            report = self._work(operation)
         except Exception as err:  # noqa: BLE001  # an exception in the work never decides the outcome: evidence does
             error = err
         except BaseException:
             # Killed or timed out: there may be seconds left. Bar the writer now; a later try or a sweep does the rest.
             self._close_before_leaving(operation)
             raise
-        final = require_succeeded(self.resume(operation).settle(), cause=error)
+        said = () if report is None else (_report_evidence(report),)
+        final = require_succeeded(self._settlement(operation, said).settle(), cause=error)
         if error is not None:
             self.log.warning("the work raised %s, but its effect is proven: SUCCEEDED", type(error).__name__)
         return AttemptResult(operation=final, report=report)
@@ -146,7 +148,12 @@ class GuardedAttempt:
         return operation
 
     def work(self, operation: Operation) -> RouteReport:
-        """Record what must be known before writing, then work with issued credentials alone."""
+        """Record what must be known before writing, work with issued credentials alone, and store the report."""
+        report = self._work(operation)
+        self._ledger.put_evidence(operation.attempt_sha256, *_report_evidence(report))
+        return report
+
+    def _work(self, operation: Operation) -> RouteReport:
         earlier = self._predecessors()
         observed = ObservationContext(operation=operation, evidence=self._ledger, log=self.log, predecessors=earlier)
         self._ledger.put_evidence(operation.attempt_sha256, "admission", self._route.admission_record(observed))
@@ -162,11 +169,13 @@ class GuardedAttempt:
         self.log.info("working: %s", self._route.cell)
         report = self._route.work(context)
         self.log.info("the worker reports %d rows and %d bytes; evidence decides", report.rows, report.bytes)
-        self._ledger.put_evidence(operation.attempt_sha256, "report", _report_document(report))
         return report
 
     def resume(self, operation: Operation) -> Settlement:
         """The closing steps of an operation of this workload: this try's own, or a predecessor's."""
+        return self._settlement(operation)
+
+    def _settlement(self, operation: Operation, said: Sequence[tuple[str, Mapping[str, object]]] = ()) -> Settlement:
         return Settlement(
             operation,
             route=self._route,
@@ -174,6 +183,7 @@ class GuardedAttempt:
             ledger=self._ledger,
             log=self.log,
             quiescence_seconds=self._quiescence_seconds,
+            evidence=said,
         )
 
     def cancel(self) -> None:
@@ -203,9 +213,9 @@ class GuardedAttempt:
             self.log.exception("the writer could not be closed before leaving; a retry or a sweep has to close it")
 
 
-def _report_document(report: RouteReport) -> dict[str, object]:
+def _report_evidence(report: RouteReport) -> tuple[str, dict[str, object]]:
     """The worker's own word. People see it; no outcome is ever read from it."""
-    return {
+    return "report", {
         "schema": REPORT_SCHEMA,
         "rows": report.rows,
         "bytes": report.bytes,

@@ -41,7 +41,19 @@ class AttemptLedger(Protocol):
         The first of CLOSED_GATES and QUIESCENCE stays.
         """
 
-    def finalize(self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str) -> Operation: ...
+    def finalize(
+        self,
+        attempt: Attempt | str,
+        *,
+        state: TerminalState,
+        outcome_proof_sha256: str,
+        proofs: Sequence[AttemptProof] = (),
+        evidence: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> Operation:
+        """End it, with proofs and evidence that are stored before, all in one transaction.
+
+        Refused (AdmissionRefused ``proof_kept``) when an earlier proof is kept instead of one of these.
+        """
 
     def reconcile_unknown(
         self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str

@@ -2,12 +2,17 @@
 
 Each step can be called from any process, at any time, again, and also while the worker still runs; a step whose
 predecessor is missing takes it first. Nothing here believes the worker: not its exception, not its report.
+
+A step that is called alone stores its proof before it returns. ``finalize`` takes all that are missing and stores what
+they proved together with the end, in one transaction; when one of them cannot be taken, what was proven is stored first.
+Proofs are evidence of what is so, not permissions: a process that dies between two steps loses nothing that the next
+one could not observe again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
@@ -56,8 +61,12 @@ class Settlement:
         ledger: AttemptLedger,
         log: Log | None = None,
         quiescence_seconds: float = 0.0,
+        evidence: Sequence[tuple[str, Mapping[str, object]]] = (),
     ) -> None:
+        """``evidence`` is stored by the first step that stores anything."""
         self._key = operation.attempt_sha256
+        self._gathered: list[AttemptProof] = []
+        self._documents = list(evidence)
         self._operation = operation
         self._route = route
         self._gates = gates
@@ -73,31 +82,47 @@ class Settlement:
     def close(self) -> AttemptProof:
         """Close every journaled principal of the operation, on every engine, irreversibly."""
         self._refresh()
-        return self._closed()
+        return self._stored(self._closed())
 
     def prove_quiescence(self) -> AttemptProof:
         """Prove that nothing of any closed principal is left. Raises NotQuiescent while something is."""
         self._refresh()
-        return self._quiescent()
+        return self._stored(self._quiescent())
 
     def resolve_outcome(self) -> AttemptProof:
         """Observe the outcome from evidence. A stored SUCCEEDED or FAILED is final; an unknown is observed again."""
         self._refresh()
-        return self._resolved()
+        return self._stored(self._resolved())
 
     def finalize(self) -> Operation:
         """Bind the proof triplet to the operation. Returns it in its terminal state; raises for none of them."""
         if self._refresh().state != "RUNNING":
+            self._store_what_there_is()
             return self._operation
-        proof = self._resolved()
+        try:
+            proof = self._resolved()
+        except GuardError:
+            self._store_what_there_is()
+            raise
         assert proof.outcome_state is not None
         try:
-            final = self._ledger.finalize(self._key, state=proof.outcome_state, outcome_proof_sha256=proof.sha256)
-        except AdmissionRefused:
+            final = self._ledger.finalize(
+                self._key,
+                state=proof.outcome_state,
+                outcome_proof_sha256=proof.sha256,
+                proofs=self._gathered,
+                evidence=self._documents,
+            )
+        except AdmissionRefused as err:
             # Somebody else finalized in between, maybe by another observation: theirs stands.
-            if self._refresh().state == "RUNNING":
+            if self._refresh().state != "RUNNING":
+                return self._operation
+            if err.reason != "proof_kept":
                 raise
-            return self._operation
+            # Somebody else proved a step in between: their proof is kept, and this operation ends with it.
+            self._stored(proof)
+            return self.finalize()
+        self._gathered, self._documents = [], []
         self._operation = final
         self._log.info("finalized as %s", self._operation.state)
         return self._operation
@@ -153,9 +178,9 @@ class Settlement:
             if operation.settled:
                 return operation
         if verdict is None:
-            proof = self._observe(operation)
+            proof = self._stored(self._observe(operation))
         else:
-            proof = self._operator_proof(operation, verdict, operator, statement)
+            proof = self._stored(self._operator_proof(operation, verdict, operator, statement))
         if proof.outcome_state not in ("SUCCEEDED", "FAILED"):
             raise _unknown(operation)
         self._operation = self._ledger.reconcile_unknown(
@@ -196,14 +221,14 @@ class Settlement:
     ) -> AttemptProof:
         digest = canonical.exact_sha256(document)
         proof = proof_for(operation.attempt, operation.principals, "OUTCOME", digest, state)
-        return self._keep(proof, (kind, document))
+        return self._gather(proof, (kind, document))
 
     def _prove(
         self, kind: ProofKind, evidence: list[tuple[Principal, Mapping[str, object]]], schema: str
     ) -> AttemptProof:
         operation = self._operation
         if digest := _login_gate_digest(evidence):
-            return self._keep(proof_for(operation.attempt, operation.principals, kind, digest))
+            return self._gather(proof_for(operation.attempt, operation.principals, kind, digest))
         # The proof binds one document over all principals: PostgreSQL roles are bound through it alone.
         document: dict[str, object] = {
             "schema": schema,
@@ -221,20 +246,41 @@ class Settlement:
         }
         digest = canonical.exact_sha256(document)
         mine = proof_for(operation.attempt, operation.principals, kind, digest)
-        return self._keep(mine, (_STEP[kind], document))
+        return self._gather(mine, (_STEP[kind], document))
 
-    def _keep(self, mine: AttemptProof, *evidence: tuple[str, Mapping[str, object]]) -> AttemptProof:
-        """Store a proof with its evidence. When the ledger keeps an earlier one of this kind, that is the answer."""
-        kept = self._ledger.put_proof(self._key, mine, evidence=evidence)
-        if kept == mine.sha256:
-            self._operation = replace(self._operation, proofs=(*self._operation.proofs, mine))
-            return mine
-        stored = self._refresh().proof(mine.kind)
-        if stored is None or stored.sha256 != kept:
-            raise LedgerTampered(
-                "proof_readback", happened=f"the stored {mine.kind} proof is not the one that was kept."
-            )
-        return stored
+    def _gather(self, mine: AttemptProof, *evidence: tuple[str, Mapping[str, object]]) -> AttemptProof:
+        """A proof of this process, with its evidence, that is not stored yet."""
+        self._gathered.append(mine)
+        self._documents += evidence
+        self._operation = replace(self._operation, proofs=(*self._operation.proofs, mine))
+        return mine
+
+    def _stored(self, proof: AttemptProof) -> AttemptProof:
+        """Store what was gathered, ``proof`` last. When the ledger keeps an earlier one of its kind, that is the answer."""
+        while self._gathered:
+            mine = self._gathered[0]
+            kept = self._ledger.put_proof(self._key, mine, evidence=self._documents)
+            self._documents = []
+            del self._gathered[0]
+            proof = mine if kept == mine.sha256 else self._kept(mine.kind, kept)
+        return proof
+
+    def _kept(self, kind: ProofKind, sha256: str) -> AttemptProof:
+        for proof in self._refresh().proofs:
+            if (proof.kind, proof.sha256) == (kind, sha256):
+                return proof
+        raise LedgerTampered("proof_readback", happened=f"the stored {kind} proof is not the one that was kept.")
+
+    def _store_what_there_is(self) -> None:
+        """On the way out: nothing that happens here replaces the reason to leave."""
+        try:
+            if self._gathered:
+                self._stored(self._gathered[-1])
+            for kind, document in self._documents:
+                self._ledger.put_evidence(self._key, kind, document)
+            self._documents = []
+        except GuardError as err:
+            self._log.warning("what was proven so far could not be stored and will be observed again: %s", err)
 
     def _refresh(self) -> Operation:
         operation = self._ledger.read_exact(self._key)

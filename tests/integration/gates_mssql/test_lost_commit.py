@@ -23,13 +23,9 @@ COMMITS = (
     "admit",
     "admission-evidence",
     "ready",
-    "report",
     "closing",
     "closed",
-    "closed-proof",
     "quiescence",
-    "quiescence-proof",
-    "outcome",
     "finalize",
 )
 

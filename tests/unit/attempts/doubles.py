@@ -106,7 +106,23 @@ class MemoryLedger:
             self.operations[_key(attempt)] = replace(operation, proofs=(*operation.proofs, proof))
             return proof.sha256
 
-    def finalize(self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str) -> Operation:
+    def finalize(
+        self,
+        attempt: Attempt | str,
+        *,
+        state: TerminalState,
+        outcome_proof_sha256: str,
+        proofs: Sequence[AttemptProof] = (),
+        evidence: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    ) -> Operation:
+        with self._lock:
+            before = self.operations[_key(attempt)], list(self.documents.get(_key(attempt), []))
+            for kind, document in evidence:
+                self.put_evidence(attempt, kind, document)
+            for proof in proofs:
+                if self.put_proof(attempt, proof) != proof.sha256:
+                    self.operations[_key(attempt)], self.documents[_key(attempt)] = before
+                    raise AdmissionRefused("proof_kept")
         return self._move(attempt, state, outcome_proof_sha256, reconciling=False)
 
     def reconcile_unknown(

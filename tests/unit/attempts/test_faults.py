@@ -1,20 +1,23 @@
 """Every trigger point of an attempt, crossed with everything that can happen there.
 
-A trigger point stands before and after each call to the ledger, the gate and the target. At each one, in turn, the
+An attempt is run in one call, which stores its proofs with its end, or in steps, as the tasks of a group do, each of
+which stores its own. A trigger point stands before and after each call to the ledger, the gate and the target. At each one, in turn, the
 process gets an error, dies, is doubled, or hangs while the next try overtakes it and wakes up later. Whatever happens,
 every operation ends as what is true, nothing writes after its end, and the next try reaches its goal.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from airflow_provider_dpone.attempts import GuardedAttempt
+from airflow_provider_dpone.attempts import GuardedAttempt, require_succeeded
 from airflow_provider_dpone.contracts.errors import ControlUnavailable, Duplicate, GuardError
+from airflow_provider_dpone.contracts.operation import Operation
 from tests.support import ledger_records as records
 from tests.unit.attempts.doubles import MemoryGate, MemoryLedger, MemoryRoute
 
@@ -101,17 +104,34 @@ class World:
         self.check()
 
 
-def point_names() -> list[str]:
+def at_once(attempt: GuardedAttempt) -> Operation:
+    return attempt.run().operation
+
+
+def in_steps(attempt: GuardedAttempt) -> Operation:
+    settlement = attempt.resume(attempt.admit_and_work().operation)
+    settlement.close()
+    settlement.prove_quiescence()
+    settlement.resolve_outcome()
+    return require_succeeded(settlement.finalize())
+
+
+Way = Callable[[GuardedAttempt], Operation]
+
+
+def point_names(way: Way) -> list[str]:
     points = Points()
-    World().attempt(1, points).run()
+    way(World().attempt(1, points))
     return points.names
 
 
-NAMES = point_names()
-
-
-def ids(number: int) -> str:
-    return f"{number:02}-{NAMES[number].replace(' ', '-')}"
+NAMES = {way: point_names(way) for way in (at_once, in_steps)}
+POINTS = [
+    pytest.param(way, number, id=f"{way.__name__}-{number:02}-{name.replace(' ', '-')}")
+    for way, names in NAMES.items()
+    for number, name in enumerate(names)
+]
+at_any_point = pytest.mark.parametrize(("way", "number"), POINTS)
 
 
 @pytest.fixture
@@ -120,8 +140,11 @@ def world() -> World:
 
 
 def test_there_are_enough_trigger_points() -> None:
-    assert len(NAMES) >= 30
-    assert {"before ledger.admit_once", "after gate.issue", "after route.work", "after ledger.finalize"} <= set(NAMES)
+    assert [len(names) for names in NAMES.values()] == [26, 40]
+    for names in NAMES.values():
+        assert {"before ledger.admit_once", "after gate.issue", "after route.work", "after ledger.finalize"} <= set(
+            names
+        )
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -131,26 +154,23 @@ def raising(error: BaseException) -> Callable[[], None]:
     return act
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=ids)
-def test_an_error_at_any_point(world: World, number: int) -> None:
+@at_any_point
+def test_an_error_at_any_point(world: World, way: Way, number: int) -> None:
     """An exception, also after the call took effect: a lost acknowledgement."""
-    try:
-        result = world.attempt(1, Points(number, raising(ControlUnavailable("lost")))).run()
-        assert result.operation.state == "SUCCEEDED"
-    except GuardError:
-        pass  # the next try has to cope with whatever was left
+    with contextlib.suppress(GuardError):  # the next try has to cope with whatever was left
+        assert way(world.attempt(1, Points(number, raising(ControlUnavailable("lost"))))).state == "SUCCEEDED"
     world.recover()
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=ids)
-def test_death_at_any_point(world: World, number: int) -> None:
+@at_any_point
+def test_death_at_any_point(world: World, way: Way, number: int) -> None:
     with pytest.raises(Killed):
-        world.attempt(1, Points(number, raising(Killed()))).run()
+        way(world.attempt(1, Points(number, raising(Killed()))))
     world.recover()
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=ids)
-def test_a_second_delivery_at_any_point(world: World, number: int) -> None:
+@at_any_point
+def test_a_second_delivery_at_any_point(world: World, way: Way, number: int) -> None:
     """The twin is refused wherever its sibling stands, or is the one that works; there is one effect."""
     outcomes: list[str] = []
 
@@ -162,7 +182,7 @@ def test_a_second_delivery_at_any_point(world: World, number: int) -> None:
             outcomes.append("duplicate")
 
     try:
-        world.attempt(1, Points(number, twin)).run()
+        way(world.attempt(1, Points(number, twin)))
         outcomes.append("worked")
     except Duplicate:
         outcomes.append("duplicate")
@@ -171,8 +191,8 @@ def test_a_second_delivery_at_any_point(world: World, number: int) -> None:
     world.check()
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=ids)
-def test_hanging_at_any_point_while_the_next_try_overtakes(world: World, number: int) -> None:
+@at_any_point
+def test_hanging_at_any_point_while_the_next_try_overtakes(world: World, way: Way, number: int) -> None:
     """The old try wakes up after its successor is done; it must not write any more and must not lie."""
     hanging, wake = threading.Event(), threading.Event()
 
@@ -184,10 +204,12 @@ def test_hanging_at_any_point_while_the_next_try_overtakes(world: World, number:
 
     def old_try() -> None:
         try:
-            world.attempt(1, Points(number, hang)).run()
+            way(world.attempt(1, Points(number, hang)))
             ended.append("succeeded")
         except GuardError as err:
             ended.append(err.code)
+        except PermissionError:
+            ended.append("its login is closed")  # in steps, the error of the work ends the try
 
     thread = threading.Thread(target=old_try)
     thread.start()
