@@ -55,7 +55,12 @@ class RpcParameter:
 
 
 class ResultSink(Protocol):
-    """Where a request's results go, in order. The wire turns the calls into tokens and knows about MORE bits."""
+    """Where a request's results go, in order. The wire turns the calls into tokens and knows about MORE bits.
+
+    With `uuid_bytes`, the rows may hold a uniqueidentifier as the sixteen bytes that a UUID has.
+    """
+
+    uuid_bytes: bool
 
     def columns(self, columns: Sequence[Column]) -> None: ...
     def rows(self, rows: Iterable[Sequence[object]]) -> None: ...

@@ -132,6 +132,7 @@ _COLUMNS: list[tuple[SqlType, st.SearchStrategy[object]]] = [
     (SqlType("datetime2", scale=6), st.integers(0, 3_652_059 * DAY - 1)),
     (SqlType("datetime2", scale=0), st.integers(0, 3_652_059 * DAY - 1)),
     (SqlType("smalldatetime"), st.integers(0, 65535 * 1440)),
+    (SqlType("uniqueidentifier"), st.binary(min_size=16, max_size=16)),
     (SqlType("char", length=3, collation="SQL_Latin1_General_CP1_CI_AS"), st.text(alphabet="aé€", max_size=3)),
     (SqlType("nchar", length=3, collation="SQL_Latin1_General_CP1_CI_AS"), st.text(max_size=3)),
     (varchar(20), st.text(alphabet="aé€", max_size=20)),
@@ -242,3 +243,12 @@ def test_a_client_of_an_older_protocol_is_told_so(wire: TsqlServer) -> None:
     assert message[0] == 0xAA
     assert "7.3".encode("utf-16-le") in message
     assert client.receive() == b""
+
+
+@given(st.uuids())
+def test_a_uniqueidentifier_is_the_same_as_uuid_and_as_its_bytes(value: UUID) -> None:
+    types = (SqlType("uniqueidentifier"),)
+    expected = b"\xd1\x10" + value.bytes_le
+    assert {
+        encoder(types)((form,)) for encoder in (row_encoder, plain_row_encoder) for form in (value, value.bytes)
+    } == {expected}

@@ -15,6 +15,8 @@ log = logging.getLogger("tsqldev.logon")
 class Capture:
     """Keeps result sets (INSERT ... EXEC); messages and errors go on to the client."""
 
+    uuid_bytes = False
+
     def __init__(self, outer: ResultSink) -> None:
         self.results: list[tuple[Sequence[Column], list[tuple[object, ...]]]] = []
         self._outer = outer
@@ -58,6 +60,8 @@ class Capture:
 
 class LogSink:
     """A LOGON trigger has no client yet: its messages go to the log, its result sets nowhere."""
+
+    uuid_bytes = False
 
     def __init__(self, login: str) -> None:
         self._login = login

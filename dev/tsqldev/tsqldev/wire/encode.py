@@ -127,8 +127,12 @@ def _date() -> tuple[bytes, Encoder]:
 
 
 def _uniqueidentifier() -> tuple[bytes, Encoder]:
-    def encode(value: UUID | None) -> bytes:
-        return _NULL8 if value is None else b"\x10" + value.bytes_le
+    pack, fields = struct.Struct("<BIHH8s").pack, struct.Struct(">IHH8s").unpack
+
+    def encode(value: UUID | bytes | None) -> bytes:
+        if value is None:
+            return _NULL8
+        return pack(16, *fields(value if isinstance(value, bytes) else value.bytes))
 
     return b"\x24\x10", encode
 

@@ -25,6 +25,8 @@ class Response(ResultSink):
     acknowledges it.
     """
 
+    uuid_bytes = True
+
     def __init__(self, writer: MessageWriter, server: str, attention: Callable[[], bool]) -> None:
         self._writer = writer
         self._server = server

@@ -108,7 +108,7 @@ def _fixed(type: SqlType, v: str) -> tuple[str, list[str]] | None:
     if name == "datetime":
         return "BiI", ["8", f"{v} // {DATETIME_UNITS_A_DAY}", f"{v} % {DATETIME_UNITS_A_DAY}"]
     if name == "uniqueidentifier":
-        return "BIHH8s", ["16", f"*fields({v}.int.to_bytes(16, 'big'))"]
+        return "BIHH8s", ["16", f"*fields({v})"]
     if name in ("decimal", "numeric"):
         size = decimal_length(18 if type.precision is None else type.precision)
         magnitude = ["abs(u)"] if size <= 8 else [f"(m := abs(u)) & {_LOW64}", "m >> 64"]
