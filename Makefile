@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up what it needs first.
-.PHONY: demo test campaign lint setup setup-tests clean
+.PHONY: demo test campaign corpus lint setup setup-tests clean
 
 demo: setup
 	@.venv/bin/python -m dpone_demo run $(ARGS)
@@ -11,6 +11,10 @@ test: setup-tests lint
 # Slow ones that `make test` leaves out: a second whole run of the main job after the first was killed.
 campaign: setup-tests
 	@.venv/bin/python -m pytest -m campaign $(ARGS)
+
+# What these tests make the product send to SQL Server is added to the corpus, where it is new.
+corpus: setup-tests
+	@TSQLDEV_CORPUS=add .venv/bin/python -m pytest $(ARGS)
 
 lint: setup
 	@.venv/bin/python -m ruff check .

@@ -1,8 +1,10 @@
-"""The corpus: every shape of batch that clients of this project send, recorded through the trace.
+"""The corpus: every shape of batch that the product, dbt and the transfers send, recorded through the trace.
 
-A shape is a text without what differs from run to run: literals, comments, generated names. Of each shape one example is
-kept. `python -m tsqldev.corpus add CORPUS TRACE...` adds the shapes of traces; `check` lists those that are not in it
-and fails if there are any, so that a new batch is looked at (and shown to Microsoft's parser) before it is relied on.
+A shape is a text without what differs from run to run and from test to test: literals, comments, names in brackets or
+quotes, generated parts of other names, the numbers of parameters, how many like items a list has and how many like
+statements follow one another. Of each shape one example is kept. `python -m tsqldev.corpus add CORPUS TRACE...` adds the
+shapes of traces; `check` lists those that are not in it and fails if there are any, so that a new batch is looked at (and
+shown to Microsoft's parser) before it is relied on.
 """
 
 from __future__ import annotations
@@ -12,17 +14,21 @@ import fcntl
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from tsqldev.errors import SqlError
-from tsqldev.session.lexer import BINARY, END, NUMBER, QUOTED, STRING, WORD, tokens
+from tsqldev.session.lexer import BINARY, END, NUMBER, QUOTED, STRING, VARIABLE, WORD, tokens
 
 _GENERATED = re.compile(r"[0-9a-f]{6,}|\d+", re.IGNORECASE)
+_PARAMETER = re.compile(r"@p\d+", re.IGNORECASE)
+_LIKE_ITEMS = re.compile(r"(?<!\S)(\S+(?: \S+){0,11}?)(?: , \1)+(?!\S)")
+_LIST = r"\1 , .."
 
 
 def shape(text: str) -> str:
-    """The text with each literal, generated name and blank made the same; the text itself where it has no tokens."""
+    """What is the same in all batches that differ in values, names and lengths alone; without tokens, the text itself."""
     try:
         found = tokens(text)
     except SqlError:
@@ -34,12 +40,37 @@ def shape(text: str) -> str:
         elif token.kind in (NUMBER, BINARY):
             parts.append("0")
         elif token.kind == QUOTED:
-            parts.append(f"[{_GENERATED.sub('#', token.name.lower())}]")
+            parts.append("[]")
         elif token.kind == WORD:
             parts.append(_GENERATED.sub("#", token.text.lower()))
+        elif token.kind == VARIABLE and _PARAMETER.fullmatch(token.text):
+            parts.append("?")
         elif token.kind != END:
             parts.append(token.text.lower())
-    return " ".join(parts)
+    joined, before = " ".join(parts), ""
+    while joined != before:
+        joined, before = _LIKE_ITEMS.sub(_LIST, joined), joined
+    return " ; ".join(statement for statement, _ in groupby(joined.removesuffix(" ;").split(" ; ")))
+
+
+class Shapes:
+    """Shapes of many texts. Texts that differ in numbers and generated names alone are cut into tokens once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, text: str) -> str:
+        key = _GENERATED.sub(_kind, text)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = shape(text)
+        return found
+
+
+def _kind(match: re.Match[str]) -> str:
+    """A stand-in of the same kind of token: all digits, a letter first, or digits before letters."""
+    generated = match.group()
+    return "0" if generated.isdecimal() else "0a0" if generated[0].isdecimal() else "a0"
 
 
 def read(path: Path) -> dict[str, dict[str, str]]:
@@ -50,38 +81,44 @@ def read(path: Path) -> dict[str, dict[str, str]]:
     return {shape(entry["text"]): entry for entry in entries}
 
 
-def traced(path: Path) -> Iterator[dict[str, str]]:
-    """The texts of a trace: who sent it, and what. Calls without a text of their own are left out."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        if record["text"].strip() and record.get("kind") != "refused":
-            yield {"program": record["program"].split("/")[0], "text": record["text"]}
+def refusal(message: str) -> str:
+    """What error 40000 says is not emulated."""
+    return message.rpartition("Not supported by this emulation of SQL Server: ")[2].removesuffix(".")
 
 
-def add(corpus: Path, traces: Sequence[Path]) -> int:
+def traced(paths: Iterable[Path]) -> Iterator[dict[str, str]]:
+    """The texts of traces: who sent each, and what. Calls without a text of their own are left out."""
+    for path in paths:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                record = json.loads(line)
+                if record["text"].strip() and record.get("kind") != "refused":
+                    yield {"program": record["program"].split("/")[0], "text": record["text"]}
+
+
+def add(corpus: Path, entries: Iterable[dict[str, str]]) -> int:
     """Add what is new; answers how many shapes that were. Several processes may add at once."""
+    shapes = Shapes()
     with corpus.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         known = read(corpus)
         before = len(known)
-        for trace in traces:
-            for entry in traced(trace):
-                known.setdefault(shape(entry["text"]), entry)
+        for entry in entries:
+            known.setdefault(shapes.of(entry["text"]), {name: entry[name] for name in ("program", "text")})
         lines = [json.dumps(known[key], ensure_ascii=False, sort_keys=True) for key in sorted(known)]
         file.truncate(0)
         file.write("".join(f"{line}\n" for line in lines))
     return len(known) - before
 
 
-def missing(corpus: Path, traces: Sequence[Path]) -> list[dict[str, str]]:
-    """One example of each shape in the traces that the corpus lacks."""
-    known = read(corpus)
+def missing(corpus: Path, entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """One example of each shape in the entries that the corpus lacks."""
+    known, shapes = read(corpus), Shapes()
     found: dict[str, dict[str, str]] = {}
-    for trace in traces:
-        for entry in traced(trace):
-            key = shape(entry["text"])
-            if key not in known:
-                found.setdefault(key, entry)
+    for entry in entries:
+        key = shapes.of(entry["text"])
+        if key not in known:
+            found.setdefault(key, entry)
     return list(found.values())
 
 
@@ -92,9 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("trace", type=Path, nargs="+")
     options = parser.parse_args(arguments)
     if options.command == "add":
-        print(f"{add(options.corpus, options.trace)} new shapes")
+        print(f"{add(options.corpus, traced(options.trace))} new shapes")
         return 0
-    unseen = missing(options.corpus, options.trace)
+    unseen = missing(options.corpus, traced(options.trace))
     for entry in unseen:
         print(f"-- {entry['program']}\n{entry['text']}\n", file=sys.stderr)
     print(f"{len(unseen)} shapes are not in the corpus")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tsqldev.corpus import add, missing, read, shape
+from tsqldev.corpus import Shapes, add, missing, read, shape, traced
 from tsqldev.session.split import split
 from tsqldev.session.syntax import check_syntax
 
@@ -61,9 +61,32 @@ def test_shapes_ignore_what_differs_from_run_to_run() -> None:
     assert shape("SELECT a FROM t") != shape("SELECT b FROM t")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("DROP TABLE [raw].[pläne ]]'\";%--__dpone_1a2b3c4d]", 'DROP TABLE "raw".[flights]'),
+        ("EXEC p @a = ?", "EXEC p @a = @P1"),
+        ("SELECT a FROM t WHERE b IN (1, 2, 3)", "SELECT a FROM t WHERE b IN (1, 2)"),
+        ("INSERT [t] ([a], [b]) VALUES (@P1, NULLIF(@P2, '')), (@P3, NULLIF(@P4, ''))",
+         "INSERT [t] ([a], [b], [c]) VALUES (@P1, NULLIF(@P2, '')), (@P3, NULLIF(@P4, '')), (@P5, NULLIF(@P6, ''))"),
+    ],
+)  # fmt: skip
+def test_shapes_ignore_names_in_brackets_and_the_length_of_lists(one: str, other: str) -> None:
+    assert shape(one) == shape(other)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 12, 0x12 FROM t1", "SELECT deadbeef, 1234567", "SELECT N'a1b2c3d4', [é 123], sha256 -- 99"]
+)
+def test_many_texts_have_the_shapes_that_each_has(text: str) -> None:
+    shapes = Shapes()
+    for changed in (text, text.replace("1", "777"), text.replace("2", "abcdef12"), text):
+        assert shapes.of(changed) == shape(changed)
+
+
 def test_a_new_shape_is_missing_until_it_is_added(tmp_path: Path) -> None:
     trace, corpus = tmp_path / "trace.jsonl", tmp_path / "corpus.jsonl"
     trace.write_text("".join(json.dumps({"program": "p", "text": f"SELECT {n} FROM t"}) + "\n" for n in range(3)))
-    assert [entry["text"] for entry in missing(corpus, [trace])] == ["SELECT 0 FROM t"]
-    assert add(corpus, [trace]) == 1
-    assert missing(corpus, [trace]) == []
+    assert [entry["text"] for entry in missing(corpus, traced([trace]))] == ["SELECT 0 FROM t"]
+    assert add(corpus, traced([trace])) == 1
+    assert missing(corpus, traced([trace])) == []

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +18,7 @@ _SECRET = re.compile(
 _INSIDE_STRING = re.compile(r"(\b(?:OLD_)?PASSWORD\s*=\s*)(N?''(?:[^']|'''')*'')", re.IGNORECASE)
 
 
+@lru_cache(1024)
 def masked(text: str) -> str:
     """The text with the literals of passwords replaced, also inside a character string of dynamic SQL."""
     return _SECRET.sub(r"\1'***'", _INSIDE_STRING.sub(r"\1''***''", text))
@@ -37,11 +39,13 @@ class Trace:
         text: str,
         parameters: Sequence[str] = (),
         procedure: str = "",
+        client: int = 0,
     ) -> None:
         line = {
             "at": round(time.time(), 3),
             "kind": kind,
             "session": spid,
+            "client": client,
             "login": login,
             "database": database,
             "program": program,
