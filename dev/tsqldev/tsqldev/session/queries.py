@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
 from tsqldev.session import errormap, scratch, triggers, uniqueness, values
-from tsqldev.session.answers import ROWS_LIMIT, Question
 from tsqldev.session.backend import BackendError, Row
 from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
@@ -108,57 +107,12 @@ def run(
 
 def _read(interp: Interpreter, compiled: Compiled) -> None:
     session = interp.session
-    types, data = arguments(interp, compiled)
-    question = session.engine.answers.question(session, compiled, types, data)
-    if question is not None:
-        finish(interp, _answer(interp, compiled, types, data, question), compiled.kind)
-        return
     with session.transactions.statement(compound=bool(compiled.before), fatal=interp.errors_are_fatal):
-        held = session.keys.read(compiled, types, data) if compiled.reads else []
+        held = session.keys.read(compiled, *arguments(interp, compiled)) if compiled.reads else []
         count = affect(interp, compiled)
     if held and not count:
         session.keys.forget(held)
     finish(interp, count, compiled.kind)
-
-
-def _answer(
-    interp: Interpreter, compiled: Compiled, types: list[SqlType], data: list[object], question: Question
-) -> int:
-    """The rows of a query that reads no data: from memory, or from PostgreSQL and remembered."""
-    session = interp.session
-    known = session.engine.answers.known(question)
-    if known is not None:
-        return _give(interp, compiled, iter(known))
-    kept: list[Row] = []
-    with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
-        with closing(session.backend.stream(compiled.sql, types, data, _plan_key(interp))) as coming:
-            count = _give(interp, compiled, (_kept(row, kept) for row in coming))
-        session.engine.answers.keep(session, question, kept)
-    return count
-
-
-def _kept(row: Row, kept: list[Row]) -> Row:
-    # One more than is remembered, so that too many are seen to be too many.
-    if len(kept) <= ROWS_LIMIT:
-        kept.append(row)
-    return row
-
-
-def _give(interp: Interpreter, compiled: Compiled, rows: Iterator[Row]) -> int:
-    """To the client, or to the variables that the last row fills."""
-    if not compiled.assigns:
-        return _send_stream(interp, compiled.columns, rows)
-    count, last = 0, None
-    for last in rows:
-        count += 1
-    if last is not None:
-        _assign(interp, compiled, last)
-    return count
-
-
-def _assign(interp: Interpreter, compiled: Compiled, row: Row) -> None:
-    for name, value in zip(compiled.assigns, row, strict=False):
-        interp.frame.values[name.lower()] = value
 
 
 def _change(interp: Interpreter, compiled: Compiled, updated: frozenset[str], text: str) -> None:
@@ -262,7 +216,8 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
     session.keys.changed(compiled, count, rows)
     if compiled.assigns:
         if rows:
-            _assign(interp, compiled, rows[-1])
+            for name, value in zip(compiled.assigns, rows[-1], strict=False):
+                interp.frame.values[name.lower()] = value
         return len(rows)
     _note_identity(interp, compiled, count)
     return count
@@ -325,15 +280,10 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
-    question = session.engine.answers.question(session, compiled, types, data)
-    rows = None if question is None else session.engine.answers.known(question)
-    if rows is None:
-        with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
-            if compiled.reads:
-                session.keys.read(compiled, types, data)
-            rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
-            if question is not None:
-                session.engine.answers.keep(session, question, rows)
+    with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
+        if compiled.reads:
+            session.keys.read(compiled, types, data)
+        rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
     if len(rows) > 1:
         raise SqlError(
             512,
@@ -353,15 +303,9 @@ def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType
         value if parameter.name == "@value" else values.of(interp, parameter.name) for parameter in compiled.parameters
     ]
     types = [parameter.type for parameter in compiled.parameters]
-    question = session.engine.answers.question(session, compiled, types, data)
-    known = None if question is None else session.engine.answers.known(question)
-    if known is not None:
-        return known[0][0]
     try:
         with session.transactions.statement(compound=False):
             rows, _ = session.backend.run(compiled.sql, types, data, "convert")
-            if question is not None:
-                session.engine.answers.keep(session, question, rows)
     except BackendError as error:
         raise errormap.translate(error, "SELECT", session.backend) from error
     return rows[0][0]
