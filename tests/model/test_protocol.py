@@ -18,7 +18,7 @@ MODELS: dict[str, tuple[Model[Any], int]] = {
     "attempts": (ATTEMPTS, 12_000),
     "change": (CHANGE, 15),
     "ownership": (OWNERSHIP, 100),
-    "publication": (PUBLICATION, 100),
+    "publication": (PUBLICATION, 50),
 }
 RULES = [(name, guard) for name, (model, _) in MODELS.items() for guard in model.guards]
 
