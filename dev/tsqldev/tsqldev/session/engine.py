@@ -219,6 +219,7 @@ class SessionEngine:
                 session.principal.database,
                 session.record.program_name,
                 text,
+                client=session.record.client_pid,
             )
 
     def trace_call(self, session: SqlSession, procedure: str, arguments: Sequence[Argument]) -> None:
@@ -239,6 +240,7 @@ class SessionEngine:
             text,
             [f"{argument.name} {argument.type}".strip() for argument in arguments],
             procedure,
+            session.record.client_pid,
         )
 
     def _backend(self) -> Backend:
