@@ -183,10 +183,11 @@ class AttemptStore:
 
         def work(transaction: ControlTransaction) -> Operation | None:
             *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
-            operation = _required(operation_from(rows), key)
+            there = {sha256 for (sha256,) in stored}
+            operation = completion.require_evidence(_required(operation_from(rows), key), there)
             if (operation.state, operation.outcome_proof_sha256) == (state, outcome_proof_sha256):
                 return operation
-            known = {sha256 for (sha256,) in stored} | {row.sha256 for row in given}
+            known = there | {row.sha256 for row in given}
             proven, new = completion.proven(operation, proofs, known)
             triplet = completion.ending(proven, state, outcome_proof_sha256, reconciling=False)
             assert triplet is not None, "an operation that has not ended is not where it should end"
@@ -206,7 +207,9 @@ class AttemptStore:
         digest(outcome_proof_sha256)
 
         def work(transaction: ControlTransaction) -> Operation | None:
-            operation = _there(key)(transaction)
+            *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
+            operation = _required(operation_from(rows), key)
+            completion.require_evidence(operation, {sha256 for (sha256,) in stored})
             triplet = completion.ending(operation, state, outcome_proof_sha256, reconciling=True)
             if triplet is None:
                 return operation

@@ -8,7 +8,12 @@ from typing import Any
 
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.attempt import Attempt
-from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, ParentNotActive
+from airflow_provider_dpone.contracts.errors import (
+    AdmissionRefused,
+    ConfigurationError,
+    LedgerTampered,
+    ParentNotActive,
+)
 from airflow_provider_dpone.contracts.ownership import owner_key
 from airflow_provider_dpone.contracts.rules import coordinate_text, whole_number
 from airflow_provider_dpone.drivers import Connect
@@ -16,6 +21,8 @@ from airflow_provider_dpone.ledger.questions import Part, Question, Results
 from airflow_provider_dpone.ledger.records import Charge, operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
+
+Rows = Sequence[tuple[Any, ...]]
 
 
 class ChargeStore:
@@ -42,7 +49,7 @@ class ChargeStore:
             owners, charges = transaction.run(question)
             if not owners or owners[0][0] not in ("ACTIVE", "RETIRING"):
                 raise ParentNotActive("parent_state", happened=f"the activation {activation_id} does not run.")
-            total = _total(charges)
+            total = _total(charges, activation_id, workload_id)
             if charges and charges[0][4] != ceiling:
                 raise ConfigurationError(
                     "source_bytes_ceiling",
@@ -73,11 +80,24 @@ class ChargeStore:
     def total(self, activation_id: str, workload_id: str) -> int:
         """The bytes charged so far."""
         question: Part = ("charge_rows", [owner_key("execution", activation_id), _workload_sha256(workload_id)])
-        return self._ledger.read(Question((question,), lambda results: _total(results[1])))
+        return self._ledger.read(Question((question,), lambda found: _total(found[1], activation_id, workload_id)))
 
 
-def _total(charges: Sequence[tuple[Any, ...]]) -> int:
+def _total(charges: Rows, *whose: str) -> int:
+    require_sequence(charges, " of ".join(reversed(whose)))
     return int(charges[-1][3]) if charges else 0
+
+
+def require_sequence(charges: Rows, whose: str) -> None:
+    """The charges of one workload follow each other: numbered from 1, summed up, under one ceiling."""
+    total = 0
+    for expected, (number, _, charged, cumulative, ceiling) in enumerate(charges, 1):
+        total += charged
+        if (number, cumulative, ceiling) != (expected, total, charges[0][4]) or not 0 < total <= ceiling:
+            raise LedgerTampered(
+                "source_charges",
+                happened=f"charge {number} of the workload {whose} does not follow the one before it.",
+            )
 
 
 def _workload_sha256(workload_id: str) -> str:

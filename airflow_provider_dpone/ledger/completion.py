@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from airflow_provider_dpone.contracts import lifecycle
-from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, LedgerTampered, OutcomeUnknown
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.proof import AttemptProof, TerminalState, authorities_of
 
@@ -44,6 +44,24 @@ def kept_proof(operation: Operation, proof: AttemptProof, evidence: Collection[s
             check="that the evidence document is put before its proof.",
         )
     return None
+
+
+def require_evidence(operation: Operation, evidence: Collection[str]) -> Operation:
+    """Refuse an operation whose stored proofs, or whose closed gate, name evidence that is not stored as it was.
+
+    ``evidence`` has the digests of what is stored byte for byte.
+    """
+    named = {proof.evidence_sha256: f"the {proof.kind} proof" for proof in operation.proofs}
+    if operation.gate is not None and operation.gate.disabled_evidence_sha256 is not None:
+        named[operation.gate.disabled_evidence_sha256] = "the closed login gate"
+    for sha256, what in named.items():
+        if sha256 not in evidence:
+            raise LedgerTampered(
+                "operation_evidence",
+                happened=f"operation {operation.attempt_sha256}: the evidence {sha256} of {what} is missing or changed.",
+                details={"operation_key": operation.attempt_sha256, "part": "evidence"},
+            )
+    return operation
 
 
 def proven(

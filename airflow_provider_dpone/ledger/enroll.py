@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_dpone.contracts import canonical, rules
-from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, LedgerTampered
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql, quote_mssql
 from airflow_provider_dpone.ledger.questions import Question, Results
@@ -136,6 +136,9 @@ class _Stored:
         """Whether exactly this is enrolled. Refuses when something else is, under the same guard."""
         if domain.guard_id not in self._domains:
             return False
+        identity_given = (domain.connector, domain.service_id, domain.physical_subject_sha256)
+        if self._domains[domain.guard_id] != identity_given:
+            raise LedgerTampered("domain_identity", happened=f"domain {domain.guard_id} has another identity.")
         expected = None
         if domain.mssql is not None:
             identity = domain.mssql.identity

@@ -32,11 +32,11 @@ _SENTENCES = {
     "domain_owner": "a domain names another owner than its newest partition",
     "owner_original": "an owner's original does not have its digest or its identity",
     "owner_partition": "an owner's partitions are missing or are not in its original",
-    "operation_original": "an operation's original does not have its digest, its owner or its replay key",
+    "operation_original": "an operation's original does not have its digest, its owner, its replay key or its coordinates",
     "operation_partition": "an operation's partitions are missing or are not those of its original",
     "operation_proofs": "an ended operation lacks one of its three proofs, or its outcome proof says another state",
-    "proof_original": "a proof does not have its digest, its operation or its kind",
-    "login_gate": "a journaled SQL Server login lacks its gate, its identity or its closing evidence",
+    "proof_original": "a proof does not have its digest, its operation, its kind or exactly the journaled principals",
+    "login_gate": "a journaled SQL Server login lacks its gate, its identity or its closing, which was proven",
 }
 
 _NAMED_KEYS = 10

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from airflow_provider_dpone.contracts.canonical import StrictJsonError, exact_bytes, strict_object
 from airflow_provider_dpone.contracts.errors import (
     ConfigurationError,
     ControlUnavailable,
@@ -17,11 +16,12 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, may_be_production
 from airflow_provider_dpone.drivers import Connect, Connection, drain
-from airflow_provider_dpone.ledger import history
+from airflow_provider_dpone.ledger import history, inventory
+from airflow_provider_dpone.ledger.completion import require_evidence
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
 from airflow_provider_dpone.ledger.gate_receipts import THE_STANDING, server_of
 from airflow_provider_dpone.ledger.owners import THE_ACTIVATIONS
-from airflow_provider_dpone.ledger.reading import the_evidence, the_operation
+from airflow_provider_dpone.ledger.reading import operation_from, the_evidence
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.snapshots import the_chain
 from airflow_provider_dpone.ledger.statements import LedgerSql
@@ -96,16 +96,16 @@ def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
     """
 
     def query(transaction: ControlTransaction) -> AuditReport:
-        results = transaction.run(("all_keys", []), ("history", []))
-        keys, claims, [(domains,)] = results[:3]
-        history.verify(results[3:])
-        for (document,) in claims:
-            _require_claim(document)
+        keys, *results = transaction.run(("all_keys", []), ("history", []), ("inventory", []))
+        history.verify(results[: len(history.FINDINGS)])
+        domains = inventory.verify(results[len(history.FINDINGS) :])
         proofs = evidence = records = 0
         for (key,) in keys:
-            operation = the_operation(key)(transaction)
+            *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
+            operation = operation_from(rows)
             if operation is None:
                 raise LedgerTampered("operation_absent", happened=f"operation {key} cannot be read.")
+            require_evidence(operation, {sha256 for (sha256,) in stored})
             proofs += len(operation.proofs)
             evidence += len(the_evidence(key)(transaction))
             records += len(the_chain(key)(transaction))
@@ -187,12 +187,3 @@ def _require_empty(connection: Connection, sql: LedgerSql, settings: LedgerSetti
         check="`dponectl ledger audit`; a new ledger needs a new, empty control database.",
         avoid="drop or repair a ledger that may own physical domains.",
     )
-
-
-def _require_claim(document: bytes) -> None:
-    try:
-        value = strict_object(document)
-    except StrictJsonError as err:
-        raise LedgerTampered("claim", happened="a claim of an owner cannot be read back.") from err
-    if exact_bytes(value) != document:
-        raise LedgerTampered("claim", happened="a claim of an owner is not exactly encoded.")

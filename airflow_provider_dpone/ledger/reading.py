@@ -200,7 +200,11 @@ def _verify_authorities(operation: Operation) -> None:
         [] if gate is None else [(gate.login_sid, gate.login_name)]
     ):
         raise _tampered(key, "login_gate", "its login gate is not that of its journaled SQL Server principal")
+    if gate is not None and gate.state != "CLOSED" and operation.proofs:
+        raise _tampered(key, "login_gate", f"its login gate is {gate.state} although proofs of its closing are stored")
     expected = authorities_of(operation.principals)
+    if not expected:
+        raise _tampered(key, "principal", "it has no journaled principal whose closing a proof could name")
     if any(proof.authorities != expected for proof in operation.proofs):
         raise _tampered(key, "proof", "a proof does not name exactly the journaled principals")
 

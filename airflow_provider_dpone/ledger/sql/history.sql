@@ -27,11 +27,15 @@ WHERE od.[guard_id] IS NULL
 SELECT p.[operation_key]
 FROM {{control}}.[composition_operations] AS p
 INNER JOIN {{control}}.[composition_owners] AS o ON o.[owner_key] = p.[owner_key]
+LEFT JOIN {{extension}}.[attempt_coordinates] AS c ON c.[operation_key] = p.[operation_key]
 WHERE p.[operation_key] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', p.[operation_document]), 2))
    OR p.[owner_subject_sha256] <> o.[subject_sha256] OR p.[operation_family] <> o.[owner_kind]
    OR (p.[operation_family] = 'execution'
        AND (p.[replay_key] <> p.[operation_key]
-            OR CHARINDEX('"activation_request_sha256":"' + p.[owner_subject_sha256] + '"', CONVERT(varchar(max), p.[operation_document])) = 0))
+            OR CHARINDEX('"activation_request_sha256":"' + p.[owner_subject_sha256] + '"', CONVERT(varchar(max), p.[operation_document])) = 0
+            OR c.[operation_key] IS NULL
+            OR CHARINDEX('"map_index":' + CONVERT(varchar(11), c.[map_index]) + ',"pack_sha256":"', CONVERT(varchar(max), p.[operation_document])) = 0
+            OR CHARINDEX('"try_number":' + CONVERT(varchar(11), c.[try_number]) + ',"workload_id":"', CONVERT(varchar(max), p.[operation_document])) = 0))
    OR (o.[state] IN ('RETIRED', 'TRANSFERRED') AND p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN'));
 SELECT p.[operation_key]
 FROM {{control}}.[composition_operations] AS p
@@ -49,9 +53,13 @@ WHERE p.[state] <> 'RUNNING'
        OR CHARINDEX('"outcome_state":"' + p.[state] + '"', CONVERT(varchar(max), r.[proof_document])) = 0);
 SELECT p.[operation_key]
 FROM {{control}}.[composition_proofs] AS p
+LEFT JOIN (SELECT i.[operation_key], STRING_AGG(CONVERT(varchar(max), '{"connector":"' + i.[connector] + '","principal_id":"' + i.[principal_id] + '","service_id":"' + i.[service_id] + '"}'), ',') WITHIN GROUP (ORDER BY i.[connector] + '|' + i.[service_id] + '|' + i.[principal_id]) AS [names]
+           FROM {{control}}.[composition_issued_authorities] AS i WHERE i.[connector] <> 'postgres' GROUP BY i.[operation_key]) AS a ON a.[operation_key] = p.[operation_key]
 WHERE p.[proof_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', p.[proof_document]), 2))
    OR CHARINDEX('"attempt_sha256":"' + p.[operation_key] + '"', CONVERT(varchar(max), p.[proof_document])) = 0
-   OR CHARINDEX('"kind":"' + p.[proof_kind] + '"', CONVERT(varchar(max), p.[proof_document])) = 0;
+   OR CHARINDEX('"kind":"' + p.[proof_kind] + '"', CONVERT(varchar(max), p.[proof_document])) = 0
+   OR a.[names] IS NULL
+   OR CHARINDEX('"authorities":[' + a.[names] + '],"evidence_sha256":"', CONVERT(varchar(max), p.[proof_document])) = 0;
 SELECT a.[operation_key]
 FROM {{control}}.[composition_issued_authorities] AS a
 INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = a.[operation_key]
@@ -61,4 +69,4 @@ WHERE a.[connector] = 'mssql'
   AND (g.[operation_key] IS NULL
        OR a.[principal_id] <> 'mssql-sid:' + LOWER(CONVERT(varchar(32), g.[login_sid], 2)) OR a.[principal_name] <> g.[login_name]
        OR (g.[gate_state] = 'CLOSED' AND (e.[evidence_sha256] IS NULL OR e.[evidence_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', e.[evidence_document]), 2))))
-       OR (p.[state] <> 'RUNNING' AND g.[gate_state] <> 'CLOSED'));
+       OR (g.[gate_state] <> 'CLOSED' AND (p.[state] <> 'RUNNING' OR EXISTS (SELECT 1 FROM {{control}}.[composition_proofs] AS f WHERE f.[operation_key] = a.[operation_key]))));

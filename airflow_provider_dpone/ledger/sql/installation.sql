@@ -66,7 +66,22 @@ INSERT INTO {{control}}.[composition_mssql_enrollments] ([guard_id], [database_n
 INSERT INTO {{control}}.[composition_mssql_managed_schemas] ([guard_id], [schema_name]) VALUES (?, ?);
 
 -- name: all_keys
--- What a complete audit goes through: operation keys, claim documents, and how many domains there are.
+-- The execution operations that a complete audit reads one by one.
 SELECT p.[operation_key] FROM {{control}}.[composition_operations] AS p WHERE p.[operation_family] = 'execution' ORDER BY p.[operation_key];
-SELECT od.[claim_document] FROM {{control}}.[composition_owner_domains] AS od;
-SELECT COUNT(*) FROM {{control}}.[composition_domains] AS d;
+
+-- name: inventory
+-- What a complete audit looks at besides: domains, enrollments, claims, charges, gate evidence, and all of qualification.
+SELECT d.[guard_id], d.[connector], d.[service_id], d.[physical_subject_sha256] FROM {{control}}.[composition_domains] AS d ORDER BY d.[guard_id];
+SELECT e.[guard_id], e.[database_guid], e.[create_token] FROM {{control}}.[composition_mssql_enrollments] AS e ORDER BY e.[guard_id];
+SELECT od.[owner_key], od.[guard_id], od.[claim_document] FROM {{control}}.[composition_owner_domains] AS od ORDER BY od.[owner_key], od.[guard_id];
+SELECT c.[owner_key], c.[workload_sha256], c.[charge_number], c.[charge_id], c.[charged_bytes], c.[cumulative_bytes], c.[ceiling_bytes]
+FROM {{extension}}.[source_charges] AS c ORDER BY c.[owner_key], c.[workload_sha256], c.[charge_number];
+SELECT m.[operation_key], m.[evidence_kind] FROM {{control}}.[composition_mssql_gate_evidence] AS m
+WHERE m.[evidence_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', m.[evidence_document]), 2));
+SELECT o.[owner_key], o.[owner_id], o.[subject_sha256], o.[subject_document] FROM {{control}}.[composition_owners] AS o WHERE o.[owner_kind] = 'qualification' ORDER BY o.[owner_key];
+SELECT p.[operation_key], p.[owner_key], p.[owner_subject_sha256], p.[replay_key], p.[operation_document]
+FROM {{control}}.[composition_operations] AS p WHERE p.[operation_family] = 'qualification' ORDER BY p.[operation_key];
+SELECT s.[operation_key], s.[guard_id], s.[fencing_epoch]
+FROM {{control}}.[composition_operation_domains] AS s
+INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = s.[operation_key] AND p.[operation_family] = 'qualification'
+ORDER BY s.[operation_key], s.[guard_id];

@@ -9,7 +9,8 @@ DECLARE @guards TABLE ([guard_id] varchar(71) COLLATE Latin1_General_100_BIN2 NO
 INSERT INTO @guards ([guard_id]) VALUES (?);
 
 -- name: admission_state
--- Everything admission is decided on: owner, domains, blockers of any family, tries of this task instance, the workload's DAGs.
+-- Everything admission is decided on: owner, domains, blockers, tries of this task instance, the workload's DAGs.
+-- An operation of the qualification family blocks whatever its state says: no proof of that family can end one yet.
 DECLARE @request varchar(71) = ?;
 DECLARE @instance varchar(71) = ?;
 DECLARE @workload nvarchar(1024) = ?;
@@ -21,7 +22,7 @@ SELECT DISTINCT p.[operation_key], p.[operation_family], p.[state]
 FROM {{control}}.[composition_operations] AS p
 INNER JOIN {{control}}.[composition_operation_domains] AS s ON s.[operation_key] = p.[operation_key]
 INNER JOIN @guards AS g ON g.[guard_id] = s.[guard_id]
-WHERE p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN') ORDER BY p.[operation_key];
+WHERE p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN') OR p.[operation_family] = 'qualification' ORDER BY p.[operation_key];
 SELECT c.[operation_key], c.[try_number], p.[state], p.[owner_subject_sha256]
 FROM {{extension}}.[attempt_coordinates] AS c
 INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = c.[operation_key]
@@ -107,10 +108,10 @@ ORDER BY c.[admitted_at] DESC, c.[operation_key];
 {{operation_rows}}
 
 -- name: blockers
--- Unresolved operations of any family on the guards in @guards.
+-- Operations that block admission on the guards in @guards: unresolved ones, and any of the qualification family.
 SELECT p.[operation_key], p.[operation_family], p.[state], o.[owner_id], s.[guard_id]
 FROM {{control}}.[composition_operations] AS p
 INNER JOIN {{control}}.[composition_owners] AS o ON o.[owner_key] = p.[owner_key]
 INNER JOIN {{control}}.[composition_operation_domains] AS s ON s.[operation_key] = p.[operation_key]
 INNER JOIN @guards AS g ON g.[guard_id] = s.[guard_id]
-WHERE p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN') ORDER BY p.[operation_key], s.[guard_id];
+WHERE p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN') OR p.[operation_family] = 'qualification' ORDER BY p.[operation_key], s.[guard_id];

@@ -22,10 +22,12 @@ SELECT p.[state] FROM {{control}}.[composition_operations] AS p WHERE p.[operati
 SELECT e.[evidence_document] FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation AND e.[evidence_kind] = @kind AND e.[evidence_sha256] = @digest;
 
 -- name: evidence_digests
--- The digests of all evidence that is stored for @operation. Follows operation_by_key in one batch.
-SELECT e.[evidence_sha256] FROM {{extension}}.[evidence] AS e WHERE e.[operation_key] = @operation
+-- The digests of all evidence that is stored for @operation, byte for byte. Follows operation_by_key in one batch.
+SELECT e.[evidence_sha256] FROM {{extension}}.[evidence] AS e
+WHERE e.[operation_key] = @operation AND e.[evidence_sha256] = 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', e.[evidence_document]), 2))
 UNION
-SELECT m.[evidence_sha256] FROM {{control}}.[composition_mssql_gate_evidence] AS m WHERE m.[operation_key] = @operation;
+SELECT m.[evidence_sha256] FROM {{control}}.[composition_mssql_gate_evidence] AS m
+WHERE m.[operation_key] = @operation AND m.[evidence_sha256] = 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', m.[evidence_document]), 2));
 
 -- name: declare_evidence
 -- The operation whose evidence insert_evidence stores, and which end_operation ends. Stands first in its batch.
