@@ -28,8 +28,7 @@ from airflow_provider_dpone.contracts.principal import Coordinates
 from airflow_provider_dpone.drivers import Connect, Connection
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn
-from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect_autocommit
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.interface import WriterGate
@@ -63,7 +62,7 @@ class GuardServices:
 
     def control(self) -> Connection:
         """A fresh connection of the controller to the control database."""
-        return connect_mssql(self.controller)
+        return connect_autocommit(self.controller)
 
     def observer(self, database: str) -> Connect:
         """Connections of the outcome reader to a target database."""
@@ -164,7 +163,7 @@ def _at(dsn: MsSqlDsn, database: str) -> MsSqlDsn:
 
 def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
     target = _at(dsn, database)
-    return lambda: connect_mssql(target)
+    return lambda: connect_autocommit(target)
 
 
 def gates_for(services: GuardServices) -> Gates:

@@ -1,7 +1,8 @@
-"""SQL Server connections: mssql-python with pooling and MARS off.
+"""SQL Server connections: mssql-python with pooling and MARS off, XACT_ABORT on.
 
-``connect`` is for whoever works in transactions: manual commit, XACT_ABORT on. ``connect_bare`` is for the ledger and
-the gates, whose every batch begins with the options it needs: nothing but the login crosses the network for it.
+``connect`` is for whoever works in transactions that the driver begins and ends: manual commit. ``connect_autocommit`` is
+for whoever writes transactions in SQL, or asks single questions: each batch is one round trip, and nothing is sent
+beside the login and the batches.
 
 ``drain`` with positional parameters (``?``) is the way to run a batch. A commit whose acknowledgement is lost leaves
 a connection in an unknown state: close it, never use it again.
@@ -9,8 +10,9 @@ a connection in an unknown state: close it, never use it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.drivers.secret import Secret
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     import mssql_python
 
     from airflow_provider_dpone.drivers.dbapi import Connection
+
+_OPTIONS = "SET XACT_ABORT ON; SET LOCK_TIMEOUT 30000;"
 
 #: SQL_ATTR_LOGIN_TIMEOUT of ODBC; mssql-python hands it to the driver before it connects.
 _ODBC_LOGIN_TIMEOUT = 103
@@ -70,7 +74,7 @@ def connect(dsn: MsSqlDsn) -> Connection:
     connection = _login(dsn, autocommit=False)
     try:
         cursor = connection.cursor()
-        cursor.execute("SET XACT_ABORT ON; SET LOCK_TIMEOUT 30000;")
+        cursor.execute(_OPTIONS)
         cursor.close()
         connection.commit()
     except mssql_python.Error as err:
@@ -81,9 +85,12 @@ def connect(dsn: MsSqlDsn) -> Connection:
     return cast("Connection", connection)
 
 
-def connect_bare(dsn: MsSqlDsn) -> Connection:
-    """The same in autocommit and with the server's own options: batches set what they need. One login, nothing else."""
-    return cast("Connection", _login(dsn, autocommit=True))
+def connect_autocommit(dsn: MsSqlDsn) -> Connection:
+    """The same in autocommit. The options travel at the head of each batch, so a batch cannot be one that must be alone.
+
+    Cursors of one connection are used one after the other, never two at a time.
+    """
+    return _OneStatement(_login(dsn, autocommit=True))
 
 
 def _login(dsn: MsSqlDsn, *, autocommit: bool) -> mssql_python.Connection:
@@ -102,6 +109,65 @@ def _login(dsn: MsSqlDsn, *, autocommit: bool) -> mssql_python.Connection:
         raise ControlUnavailable(
             "mssql_connect", happened=f"no session on {dsn.host},{dsn.port} as {dsn.user}: {_cause(err)}"
         ) from err
+
+
+class _OneStatement:
+    """A session with one statement handle for all its batches.
+
+    The driver prepares every batch with parameters and, when its handle ends, sends a request to forget it. A handle
+    that is used again forgets with the next batch, and one that ends with the session needs to forget nothing.
+    """
+
+    def __init__(self, connection: mssql_python.Connection) -> None:
+        self._connection = connection
+        self._statement = connection.cursor()
+
+    def setautocommit(self, value: bool) -> None:
+        self._connection.setautocommit(value)
+
+    def cursor(self) -> _Turn:
+        return _Turn(self._statement)
+
+    def commit(self) -> None:
+        self._connection.commit()
+
+    def rollback(self) -> None:
+        self._connection.rollback()
+
+    def close(self) -> None:
+        # The driver ends each cursor that does not say that it is closed, by a round trip.
+        self._statement.closed = True
+        self._connection.close()
+
+
+class _Turn:
+    """The statement of a session while one caller uses it."""
+
+    def __init__(self, statement: mssql_python.Cursor) -> None:
+        self._statement = statement
+
+    @property
+    def description(self) -> Any:
+        return self._statement.description
+
+    @property
+    def rowcount(self) -> int:
+        return int(self._statement.rowcount)
+
+    def execute(self, operation: str, /, *parameters: Any) -> Any:
+        self._statement.execute(f"{_OPTIONS}\n{operation}", *parameters)
+
+    def fetchone(self) -> Any:
+        return self._statement.fetchone()
+
+    def fetchall(self) -> Sequence[Any]:
+        return self._statement.fetchall()
+
+    def nextset(self) -> bool | None:
+        return self._statement.nextset()
+
+    def close(self) -> None:
+        """The next batch resets the statement."""
 
 
 def _cause(err: Exception) -> str:

@@ -65,6 +65,6 @@ class DponeLedgerHook(DponeMsSqlHook):
         dsn = self.dsn()
 
         def connect() -> Connection:
-            return mssql.connect(dsn)
+            return mssql.connect_autocommit(dsn)
 
         return connect

@@ -14,7 +14,7 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.contracts.principal import Connector, Purpose
 from airflow_provider_dpone.drivers import Connect, Connection, Secret, drain, go_batches, quote_mssql
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect, connect_autocommit
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates import logon_gate, target_fence
 from airflow_provider_dpone.gates.interface import Credential, MsSqlWriterGrant
@@ -109,17 +109,17 @@ class LiveGate:
     @property
     def gate(self) -> MsSqlLoginGate:
         return MsSqlLoginGate(
-            issuer=lambda: connect(self.issuer),
-            closer=lambda: connect(self.closer),
+            issuer=lambda: connect_autocommit(self.issuer),
+            closer=lambda: connect_autocommit(self.closer),
             controller=self.controller.user,
             settings=self.settings,
         )
 
     def control(self) -> Connection:
-        return connect(self.controller)
+        return connect_autocommit(self.controller)
 
     def observe(self) -> Connection:
-        return connect(self.observer)
+        return connect_autocommit(self.observer)
 
     def route(self) -> TableRoute:
         return TableRoute(target=replace(self.controller, database=self.target), observer=self.observe)
@@ -199,7 +199,9 @@ class LiveGate:
             for role, (user, password, database) in given["accounts"].items()
         }
         settings = LedgerSettings(service_id=SERVICE)
-        activation = ActivationStore(lambda: connect(accounts["controller"]), settings).read(given["activation_id"])
+        activation = ActivationStore(lambda: connect_autocommit(accounts["controller"]), settings).read(
+            given["activation_id"]
+        )
         assert activation is not None
         return cls(
             dba=accounts["controller"], target=given["target"], settings=settings, activation=activation, **accounts
@@ -284,7 +286,7 @@ def provision(dba: MsSqlDsn, *, one_account: bool = False) -> LiveGate:
         for role, (name, secret) in accounts.items()
     }
     request = make.request([(guard, "mssql", SERVICE, subject), other])
-    store = ActivationStore(lambda: connect(accounts_dsn["controller"]), settings)
+    store = ActivationStore(lambda: connect_autocommit(accounts_dsn["controller"]), settings)
     store.prepare(request)
     return LiveGate(
         dba=at_control,

@@ -11,8 +11,7 @@ WHERE d.[operation_key] = ?
 ORDER BY e.[database_id];
 
 -- name: this_login
--- The journaled login, for the statements that follow in one batch. A lock that is not granted ends the wait.
-SET LOCK_TIMEOUT 30000;
+-- The journaled login, for the statements that follow in one batch.
 DECLARE @sid varbinary(85) = ?;
 DECLARE @login nvarchar(128) = ?;
 

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_dpone.attempts import GuardedAttempt
 from airflow_provider_dpone.contracts.errors import AttemptFailed, ControlUnavailable
 from airflow_provider_dpone.drivers import Connect
-from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect_autocommit
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.ledger import AttemptStore
 from tests.support import ledger_records as make
@@ -71,7 +71,7 @@ def attempt_over(live: LiveGate, proxy: TcpProxy, fate: LosingOne, run_id: str) 
 
 def through(proxy: TcpProxy, dsn: MsSqlDsn) -> Connect:
     at_proxy = replace(dsn, host="127.0.0.1", port=proxy.port)
-    return lambda: connect(at_proxy)
+    return lambda: connect_autocommit(at_proxy)
 
 
 def losing(live: LiveGate, proxy: TcpProxy, loss: Loss, name: str) -> LosingOne:
