@@ -32,7 +32,7 @@ def require_one_spelling(names: Iterable[str]) -> None:
     """Refuse two spellings of what may be one name to the server: one would be given what the other is denied."""
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(as_compared(name), name)
+        other = seen.setdefault(as_compared(_checked(name, 128, utf16_units)), name)
         if other != name:
             raise ConfigurationError(
                 "identifier",
@@ -61,6 +61,8 @@ def utf16_units(text: str) -> int:
 
 
 def _checked(part: str, limit: int, length: Callable[[str], int] = len) -> str:
+    if type(part) is not str:
+        raise ConfigurationError("identifier", happened="an identifier is not a text.")
     try:
         part.encode()
     except UnicodeEncodeError as err:

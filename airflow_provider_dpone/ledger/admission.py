@@ -23,7 +23,8 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal
 from airflow_provider_dpone.contracts.proof import authorities_of
-from airflow_provider_dpone.contracts.rules import coordinate_text
+from airflow_provider_dpone.contracts.rules import coordinate_text, record
+from airflow_provider_dpone.ledger.arguments import sequence
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -41,6 +42,9 @@ class AdmissionState:
 
 def require_well_formed(attempt: Attempt, coordinates: Coordinates, principals: Sequence[Principal]) -> None:
     """What can be refused without looking into the ledger."""
+    record(attempt, Attempt, "attempt")
+    record(coordinates, Coordinates, "coordinates")
+    sequence(principals, Principal, "principals")
     attempt.require_admissible()
     for text in (coordinates.dag_id, coordinates.run_id, coordinates.task_id):
         coordinate_text(text)

@@ -11,10 +11,11 @@ from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Duplicate, LedgerTampered
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal
-from airflow_provider_dpone.contracts.proof import AttemptProof, TerminalState
-from airflow_provider_dpone.contracts.rules import digest
+from airflow_provider_dpone.contracts.proof import OUTCOME_STATES, AttemptProof, TerminalState
+from airflow_provider_dpone.contracts.rules import INT_MAX, digest, one_of, record, whole_number
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import admission, completion, documents, history
+from airflow_provider_dpone.ledger.arguments import sequence, text
 from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.reading import (
     instance_sha256,
@@ -71,6 +72,9 @@ class AttemptStore:
 
     def find(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Operation, ...]:
         """Every try of one task instance, by try number."""
+        for name in (dag_id, run_id, task_id):
+            text(name, "a name of the task instance")
+        whole_number(map_index, "scheduler_attempt", at_least=-1, at_most=INT_MAX)
         instance = instance_sha256(dag_id, run_id, task_id, map_index)
         return self._ledger.read(the_operations(("operations_by_instance", [instance])))
 
@@ -84,12 +88,14 @@ class AttemptStore:
         """The operations that were admitted last, the newest first, at most ``limit``; of one DAG, run or task if given."""
         if type(limit) is not int or not 1 <= limit <= 10_000:
             raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
-        selection: Part = ("operations_recent", [limit, dag_id, run_id, task_id])
+        names = [text(name, "a name that is looked for") for name in (dag_id, run_id, task_id)]
+        selection: Part = ("operations_recent", [limit, *names])
         return self._ledger.read(the_newest(selection))
 
     def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:
         """Unresolved operations of any family on these guards. A dry look: only admission decides."""
-        guards: list[Part] = [("add_guard", [digest(guard)]) for guard in sorted(set(guard_ids))]
+        wanted = sequence(guard_ids, str, "guards")
+        guards: list[Part] = [("add_guard", [digest(guard)]) for guard in sorted(set(wanted))]
 
         def named(results: Results) -> tuple[Blocker, ...]:
             [rows] = results
@@ -118,6 +124,7 @@ class AttemptStore:
     def evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The newest evidence document of a kind."""
         key = operation_key(attempt)
+        documents.require_kind(kind)
 
         def decoded(results: Results) -> Mapping[str, Any] | None:
             [rows] = results
@@ -142,7 +149,8 @@ class AttemptStore:
         the same transaction. QUIESCENCE needs CLOSED_GATES, and OUTCOME needs both.
         """
         key = operation_key(attempt)
-        given = [_EvidenceRow.of(kind, document) for kind, document in evidence]
+        record(proof, AttemptProof, "proof")
+        given = _EvidenceRow.all_of(evidence)
 
         def work(transaction: ControlTransaction) -> str | None:
             *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
@@ -178,8 +186,10 @@ class AttemptStore:
         ledger keeps an earlier proof instead of one of them.
         """
         key = operation_key(attempt)
+        one_of(state, OUTCOME_STATES, "operation_transition")
         digest(outcome_proof_sha256)
-        given = [_EvidenceRow.of(kind, document) for kind, document in evidence]
+        sequence(proofs, AttemptProof, "proofs")
+        given = _EvidenceRow.all_of(evidence)
 
         def work(transaction: ControlTransaction) -> Operation | None:
             *rows, stored = transaction.run(("operation_by_key", [key]), ("evidence_digests", []))
@@ -201,7 +211,7 @@ class AttemptStore:
         self, attempt: Attempt | str, *, state: TerminalState, outcome_proof_sha256: str
     ) -> Operation:
         """Resolve a COMMIT_UNKNOWN operation with a newly stored outcome proof of SUCCEEDED or FAILED."""
-        if state == "COMMIT_UNKNOWN":
+        if one_of(state, OUTCOME_STATES, "operation_transition") == "COMMIT_UNKNOWN":
             raise AdmissionRefused("operation_transition", happened="a reconciliation ends in SUCCEEDED or FAILED.")
         key = operation_key(attempt)
         digest(outcome_proof_sha256)
@@ -243,6 +253,13 @@ class _EvidenceRow:
     def of(cls, kind: str, document: Mapping[str, object]) -> _EvidenceRow:
         data = documents.encode(document)
         return cls(documents.require_kind(kind), canonical.sha256_text(data), data)
+
+    @classmethod
+    def all_of(cls, evidence: Sequence[tuple[str, Mapping[str, object]]]) -> list[_EvidenceRow]:
+        pairs = sequence(evidence, tuple, "evidence_document")
+        if any(len(pair) != 2 for pair in pairs):
+            raise ConfigurationError("evidence_document", happened="evidence is given as pairs of kind and document.")
+        return [cls.of(*pair) for pair in pairs]
 
     def is_stored(self, key: str) -> Question[bool]:
         """Whether exactly these bytes are there. Refuses an unknown operation, and other bytes under this digest."""

@@ -22,7 +22,9 @@ def require_kind(kind: str) -> str:
 def encode(document: Mapping[str, object]) -> bytes:
     """The stored bytes. Refuses what JSON cannot carry exactly, and documents over the limit."""
     try:
-        data = canonical.exact_bytes(dict(document))
+        if not isinstance(document, Mapping):
+            raise TypeError("no object")
+        data = canonical.exact_bytes(document)
     except (TypeError, ValueError) as err:
         raise ConfigurationError(
             "evidence_document",

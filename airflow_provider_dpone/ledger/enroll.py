@@ -14,6 +14,7 @@ from airflow_provider_dpone.contracts import canonical, rules
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, LedgerTampered
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql, quote_mssql
+from airflow_provider_dpone.ledger.arguments import function, sequence, text
 from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction, Part, driver_errors
@@ -31,6 +32,11 @@ class MsSqlIdentity:
     database_guid: str
     create_token: str
 
+    def __post_init__(self) -> None:
+        rules.identity_text(self.database_name, "database_name", limit=128)
+        rules.whole_number(self.database_id, "database_id", at_least=1, at_most=rules.INT_MAX)
+        mssql_physical_subject_sha256(self.database_guid, self.create_token)
+
     @property
     def physical_subject_sha256(self) -> str:
         return mssql_physical_subject_sha256(self.database_guid, self.create_token)
@@ -44,6 +50,12 @@ class MsSqlEnrollment:
     writer_role: str
     managed_schemas: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        rules.record(self.identity, MsSqlIdentity, "enrollment_identity")
+        rules.identity_text(self.writer_role, "writer_role", limit=128)
+        for name in rules.records(self.managed_schemas, str, "managed_schemas", at_most=1000, empty=True):
+            rules.identity_text(name, "managed_schemas", limit=128)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrolledDomain:
@@ -56,6 +68,8 @@ class EnrolledDomain:
     guard_id: str = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.mssql is not None:
+            rules.record(self.mssql, MsSqlEnrollment, "enrollment")
         guard = guard_id(
             connector=self.connector,
             service_id=self.service_id,
@@ -85,7 +99,8 @@ def mssql_physical_subject_sha256(database_guid: str, create_token: str) -> str:
 
 def observe_mssql(connect: Connect, database_name: str) -> MsSqlIdentity:
     """Look at one database of the control connection's instance."""
-    connection = connect()
+    text(database_name, "the name of the database")
+    connection = function(connect, "what gives control connections")()
     try:
         [rows] = drain(connection, _INSTALLATION.text("observe_mssql"), database_name)
     except driver_errors() as err:
@@ -101,6 +116,7 @@ def enroll(connect: Connect, settings: LedgerSettings, domains: Sequence[Enrolle
     Returns their guard ids. Databases, roles and schemas have to exist; enrollment creates nothing in them.
     """
     ledger = ControlLedger(connect, settings)
+    sequence(domains, EnrolledDomain, "enrollment")
     wanted = sorted({domain.guard_id: domain for domain in domains}.items())
 
     def work(transaction: ControlTransaction) -> tuple[str, ...] | None:

@@ -22,6 +22,7 @@ from airflow_provider_dpone.contracts.gate_profile import (
     obstacles,
     unlocks,
 )
+from airflow_provider_dpone.contracts.rules import record
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger.questions import Question
 from airflow_provider_dpone.ledger.settings import LedgerSettings
@@ -84,6 +85,7 @@ class GateReceiptStore:
 
     def record(self, receipt: GateReceipt) -> GateStanding:
         """Record a receipt that unlocks this ledger's authority on this server; any other is refused. Repeatable."""
+        record(receipt, GateReceipt, "gate_profile_fields")
 
         def work(transaction: ControlTransaction) -> GateStanding | None:
             standing = THE_STANDING(transaction)

@@ -14,8 +14,10 @@ from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, GateTampered
 from airflow_provider_dpone.contracts.lifecycle import move_login_gate
 from airflow_provider_dpone.contracts.operation import LoginGate
+from airflow_provider_dpone.contracts.rules import one_of
 from airflow_provider_dpone.drivers import Connect, Cursor
 from airflow_provider_dpone.ledger import documents
+from airflow_provider_dpone.ledger.arguments import function
 from airflow_provider_dpone.ledger.questions import Question, Results
 from airflow_provider_dpone.ledger.records import operation_key
 from airflow_provider_dpone.ledger.settings import LedgerSettings
@@ -50,6 +52,7 @@ class LoginGateStore:
         is what another connection reads.
         """
         key = operation_key(attempt)
+        function(create, "the step that creates the login")
 
         def work(transaction: ControlTransaction) -> None:
             rows = _rows_of(key)(transaction)
@@ -80,6 +83,8 @@ class LoginGateStore:
     def to_closing(self, attempt: Attempt | str, barrier: ServerStep | None = None) -> LoginGate:
         """JOURNALED or READY -> CLOSING: from here on the LOGON trigger refuses the login. Repeatable."""
         key = operation_key(attempt)
+        if barrier is not None:
+            function(barrier, "the step at the barrier")
 
         def work(transaction: ControlTransaction) -> LoginGate | None:
             gate = _rows_of(key)(transaction).require()
@@ -97,6 +102,7 @@ class LoginGateStore:
     def to_closed(self, attempt: Attempt | str, disable: ObservedStep) -> LoginGate:
         """CLOSING -> CLOSED, together with ``disable``, whose evidence is stored as the gate's original. Repeatable."""
         key = operation_key(attempt)
+        function(disable, "the step that disables the login")
 
         def work(transaction: ControlTransaction) -> LoginGate | None:
             gate = _rows_of(key)(transaction).require()
@@ -147,6 +153,7 @@ class LoginGateStore:
     def gate_evidence(self, attempt: Attempt | str, kind: str) -> Mapping[str, Any] | None:
         """The original observation of a kind: CLOSED_GATES or QUIESCENCE."""
         key = operation_key(attempt)
+        one_of(kind, ("CLOSED_GATES", "QUIESCENCE"), "gate_observation")
 
         def decoded(rows: _GateRows) -> Mapping[str, Any] | None:
             found = rows.evidence.get(kind)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers.quoting import quote_in_script, require_one_spelling
+from airflow_provider_dpone.ledger.arguments import sequence
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
 
@@ -27,7 +29,8 @@ class StandingLogins:
     others: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        require_one_spelling((*self.of_the_ledger, *self.others))
+        sequence(self.others, str, "identifier")
+        require_one_spelling((self.controller, self.issuer, self.closer, *self.others))
 
     @property
     def of_the_ledger(self) -> tuple[str, ...]:
@@ -40,6 +43,8 @@ class StandingLogins:
 
 def script(settings: LedgerSettings, logins: StandingLogins) -> str:
     """GO-separated batches for a sysadmin, to be run once in the control database. They end in master."""
+    if type(logins) is not StandingLogins:
+        raise ConfigurationError("standing_logins", happened="these are not the standing logins of a ledger.")
     return "".join(f"{batch}\nGO\n" for batch in _batches(LedgerSql(settings), logins))
 
 

@@ -43,7 +43,7 @@ GROUPS = {"trust": Group(name="trust"), "registration": Group(name="registration
 
 def group(name: str) -> Group:
     """A group by its name."""
-    if name not in GROUPS:
+    if type(name) is not str or name not in GROUPS:
         raise ConfigurationError(
             "ledger_group", happened=f"the ledger has no group {name!r}; it has {', '.join(sorted(GROUPS))}."
         )

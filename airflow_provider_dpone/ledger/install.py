@@ -14,9 +14,10 @@ from airflow_provider_dpone.contracts.errors import (
     ControlUnavailable,
     LedgerTampered,
 )
-from airflow_provider_dpone.contracts.gate_profile import AuthorityClass, may_be_production
+from airflow_provider_dpone.contracts.gate_profile import AUTHORITY_CLASSES, AuthorityClass, may_be_production
 from airflow_provider_dpone.drivers import Connect, Connection, drain
 from airflow_provider_dpone.ledger import history, inventory
+from airflow_provider_dpone.ledger.arguments import function
 from airflow_provider_dpone.ledger.completion import require_evidence
 from airflow_provider_dpone.ledger.definition import install_batches, table_names
 from airflow_provider_dpone.ledger.gate_receipts import THE_STANDING, server_of
@@ -64,7 +65,8 @@ def apply(connect: Connect, settings: LedgerSettings, *, authority: AuthorityCla
     before it returns.
     """
     sql = LedgerSql(settings)
-    connection = connect()
+    _require_class(authority)
+    connection = function(connect, "what gives connections of the installer")()
     try:
         cast("Any", connection).setautocommit(True)
         _require_database(connection, sql, authority)
@@ -124,6 +126,7 @@ def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
 
 def _transaction_batches(settings: LedgerSettings, authority: AuthorityClass) -> list[str]:
     """Everything between the begin and the commit: schemas, tables, the two seed rows, and the triggers at last."""
+    _require_class(authority)
     sql = LedgerSql(settings)
     blocks = install_batches(settings)
     tables = [text for name, text in blocks if name.startswith("table_")]
@@ -131,6 +134,11 @@ def _transaction_batches(settings: LedgerSettings, authority: AuthorityClass) ->
     schemas = [sql.text("create_control_schema"), sql.text("create_extension_schema")]
     seeds = [sql.text("seed_authority"), sql.text("seed_incarnation", authority_class=f"'{authority}'")]
     return [sql.text("begin_install"), *schemas, *tables, *seeds, *triggers]
+
+
+def _require_class(authority: AuthorityClass) -> None:
+    if type(authority) is not str or authority not in AUTHORITY_CLASSES:
+        raise ConfigurationError("authority_class", happened=f"a ledger is {' or '.join(AUTHORITY_CLASSES)}.")
 
 
 def _require_database(connection: Connection, sql: LedgerSql, authority: AuthorityClass) -> None:

@@ -24,7 +24,7 @@ from airflow_provider_dpone.contracts.errors import (
     StaleEpoch,
 )
 from airflow_provider_dpone.contracts.ownership import owner_key
-from airflow_provider_dpone.contracts.rules import coordinate_text
+from airflow_provider_dpone.contracts.rules import coordinate_text, record
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.ledger import history
 from airflow_provider_dpone.ledger.gate_receipts import STANDING, standing_of
@@ -86,6 +86,7 @@ class ActivationStore:
 
     def require_active(self, request: ActivationRequest) -> Activation:
         """The stored activation, if it is ACTIVE, exactly this request, and still holds all its domains."""
+        record(request, ActivationRequest, "request")
 
         def held(results: Results) -> Activation:
             owner, partitions, _ = results
@@ -112,6 +113,7 @@ class ActivationStore:
     def _advance(self, request: ActivationRequest, before: OwnerState, *states: OwnerState) -> Activation:
         """Through the states to the last of them, in one transaction."""
         after = states[-1]
+        record(request, ActivationRequest, "request")
 
         def work(transaction: ControlTransaction) -> Activation | None:
             door = (STANDING,) if after == "ACTIVE" else ()
@@ -186,8 +188,7 @@ def _reached(request: ActivationRequest, state: OwnerState) -> Question[Activati
 
 
 def _require_admissible(request: ActivationRequest) -> None:
-    if type(request) is not ActivationRequest:
-        raise AdmissionRefused("request", happened="prepare takes an ActivationRequest.")
+    record(request, ActivationRequest, "request")
     for workload in request.workloads:
         coordinate_text(workload.workload_id)
     if request.execution_grant_sha256 is not None:

@@ -60,6 +60,9 @@ class RegistrationStore:
         ``registration_rebind`` for other originals of a consumed grant; ``registration_subject_reuse`` for another
         grant of a qualification run; ``membership_ceiling``; ``registration_clock``.
         """
+        with rules.refusing_as(AuthorityRefused):
+            rules.record(originals, GrantOriginals, "registration_originals")
+            rules.record(under, TrustRevision, "trust_revision")
         registration_id = str(uuid.uuid4())
         subject = consumption_subject_sha256(originals.grant)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from airflow_provider_dpone.contracts import rules
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, LedgerTampered, OutcomeUnknown
 from airflow_provider_dpone.contracts.snapshot import SnapshotRecord, decode_snapshot_record
@@ -29,7 +30,7 @@ class SnapshotStore:
 
         EXCHANGE may be sent only after the EXCHANGE_INTENT revision came back from here.
         """
-        key = record.intent.attempt.sha256
+        key = rules.record(record, SnapshotRecord, "snapshot_record").intent.attempt.sha256
 
         def work(transaction: ControlTransaction) -> SnapshotRecord | None:
             state, rows = transaction.run(("snapshot_rows", [key]))

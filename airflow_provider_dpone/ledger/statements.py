@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import SqlFile, load_sql, quote_mssql
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 
@@ -58,6 +59,8 @@ class LedgerSql:
     """Statements by name, for one ``LedgerSettings``."""
 
     def __init__(self, settings: LedgerSettings) -> None:
+        if type(settings) is not LedgerSettings:
+            raise ConfigurationError("ledger_settings", happened="these are not the settings of a ledger.")
         self._slots = {
             "control": quote_mssql(settings.control_schema),
             "extension": quote_mssql(settings.extension_schema),

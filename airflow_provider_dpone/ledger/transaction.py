@@ -28,6 +28,7 @@ from airflow_provider_dpone.contracts.errors import (
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain
 from airflow_provider_dpone.drivers.mssql_rights import right_missing
 from airflow_provider_dpone.ledger import audit
+from airflow_provider_dpone.ledger.arguments import function
 from airflow_provider_dpone.ledger.questions import Part, Question, Results
 from airflow_provider_dpone.ledger.settings import LedgerSettings
 from airflow_provider_dpone.ledger.statements import LedgerSql
@@ -116,7 +117,7 @@ class ControlLedger:
     """Connections and the two kinds of transaction. The stores are built on it. ``role`` is for errors."""
 
     def __init__(self, connect: Connect, settings: LedgerSettings, *, role: str = "controller") -> None:
-        self._connect = connect
+        self._connect = function(connect, "what gives control connections")
         self._role = role
         self.settings = settings
         self.sql = LedgerSql(settings)

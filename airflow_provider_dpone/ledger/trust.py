@@ -48,6 +48,9 @@ class TrustStore:
         epoch goes back or a revoked grant disappears (``trust_revocation``), and when the bytes are not the trust root
         that the policy pins (``trust_root``). Appending the same again after a lost answer is the same answer.
         """
+        with rules.refusing_as(AuthorityRefused):
+            rules.record(policy, AuthorityPolicy, "policy")
+            rules.whole_number(after, "trust_revision", at_least=0, at_most=rules.INT_MAX - 1)
         document = policy.document()
         _require_sizes(document, trust_root)
         if canonical.sha256_text(trust_root) != policy.signer.trust_root_sha256:
@@ -84,11 +87,13 @@ class TrustStore:
 
     def read(self, environment_id: str) -> TrustRevision:
         """The revision in force. Refused (``policy_absent``) for an environment without a policy."""
-        return self._ledger.read(lambda transaction: _current(read_history(transaction, environment_id)))
+        environment = _environment(environment_id)
+        return self._ledger.read(lambda transaction: _current(read_history(transaction, environment)))
 
     def history(self, environment_id: str) -> tuple[TrustRevision, ...]:
         """Every revision in order."""
-        return self._ledger.read(lambda transaction: read_history(transaction, environment_id))
+        environment = _environment(environment_id)
+        return self._ledger.read(lambda transaction: read_history(transaction, environment))
 
 
 def require_revision(transaction: ControlTransaction, expected: TrustRevision) -> TrustRevision:
