@@ -9,6 +9,7 @@ import click
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition import enrolment
 from airflow_provider_dpone.composition.profile_folder import read_profile_folder
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.gate_profile import (
     AUTHORITY_CLASSES,
     PROFILE_CASES,
@@ -142,7 +143,12 @@ def audit(context: click.Context) -> None:
     click.echo(group_install.audit(lambda: connect_mssql(dsn), settings.ledger))
 
 
-@ledger.command("enroll-mssql")
+@ledger.group()
+def enroll() -> None:
+    """Record a domain that activations may own, by the identity that its server shows now."""
+
+
+@enroll.command("mssql")
 @click.argument("database")
 @click.option("--writer-role", required=True)
 @click.option("--schema", "schemas", multiple=True, required=True, help="A managed schema; repeat for each.")
@@ -157,7 +163,7 @@ def enroll_mssql(context: click.Context, database: str, writer_role: str, schema
     click.echo(domain.guard_id)
 
 
-@ledger.command("enroll-clickhouse")
+@enroll.command("clickhouse")
 @click.argument("database")
 @click.pass_context
 def enroll_clickhouse(context: click.Context, database: str) -> None:
@@ -180,6 +186,26 @@ def gate() -> None:
 def render_gate(context: click.Context, control_database: str) -> None:
     """Print the script that installs the barrier, in batches that GO separates."""
     click.echo(logon_gate.render(configuration(context).ledger, control_database))
+
+
+@gate.command("verify")
+@click.pass_context
+def verify_gate(context: click.Context) -> None:
+    """Compare the installed barrier with the rendered one, as the installer, and ask whether its reader can read."""
+    settings = configuration(context)
+    dsn = settings.mssql("installer")
+    connection = connect_mssql(dsn)
+    try:
+        logon_gate.verify(connection, settings.ledger, dsn.database)
+        if not logon_gate.reader_may_read(connection, settings.ledger):
+            raise ConfigurationError(
+                "logon_gate_reader",
+                happened=f"{logon_gate.READER} cannot read the gate rows, so the barrier refuses every login of an attempt.",
+                check="the GRANT of `dponectl gate render`, and who denied it.",
+            )
+    finally:
+        connection.close()
+    click.echo(f"the barrier of {dsn.database} is the rendered one, enabled, and its reader can read the gate rows")
 
 
 @click.group()

@@ -19,6 +19,7 @@ from airflow_provider_dpone.drivers import Connection, Secret, drain, go_batches
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.drivers.quoting import quote_in_script
 from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.ledger.transaction import driver_errors
 
 TRIGGER = "dpone_logon_gate"
 READER = "dpone_gate_reader"
@@ -52,7 +53,7 @@ def render(settings: LedgerSettings, control_database: str) -> str:
 
 def apply(connection: Connection, settings: LedgerSettings, control_database: str) -> None:
     """Install once; a second installation is refused. The connection is in autocommit and belongs to a sysadmin."""
-    if _installed(connection):
+    if _installed(connection, settings):
         raise ConfigurationError(
             "logon_gate_installed",
             happened=f"the LOGON trigger {TRIGGER} is installed on this server.",
@@ -63,13 +64,35 @@ def apply(connection: Connection, settings: LedgerSettings, control_database: st
 
 
 def verify(connection: Connection, settings: LedgerSettings, control_database: str) -> None:
-    """Refuse unless exactly the rendered trigger is installed and enabled, as the disabled reader, for LOGON."""
-    require_rendered(_installed(connection), settings, control_database)
+    """Refuse unless exactly the rendered trigger is installed and enabled, as the disabled reader, for LOGON.
+
+    The connection is in the control database.
+    """
+    require_rendered(_installed(connection, settings), settings, control_database)
 
 
-def installed() -> tuple[str, str]:
+def reader_may_read(connection: Connection, settings: LedgerSettings) -> bool:
+    """Whether the gate reader can read the gate rows, as the server itself judges it.
+
+    The connection is in the control database and may impersonate the reader, as a sysadmin may. It is the caller's own
+    identity again before the answer is read.
+    """
+    gates = quote_mssql(settings.control_schema, "composition_login_gates")
+    try:
+        [[(may,)]] = drain(connection, _SQL.text("reader_probe", reader_text=f"N'{READER}'"), gates)
+    except driver_errors() as err:
+        raise ConfigurationError(
+            "logon_gate_reader",
+            happened=f"the account {READER} could not be asked: {' '.join(str(err).split())[:400]}",
+            check="that the barrier was installed with `dponectl gate render`, and that this account is a sysadmin.",
+        ) from err
+    return bool(may)
+
+
+def installed(settings: LedgerSettings) -> tuple[str, str]:
     """The statement that reads the trigger for `require_rendered`, and its one parameter."""
-    return _SQL.text("installed"), TRIGGER
+    gates = quote_mssql(settings.control_schema, "composition_login_gates").replace("'", "''")
+    return _SQL.text("installed", gates_text=f"N'{gates}'"), TRIGGER
 
 
 def require_rendered(rows: Sequence[tuple[object, ...]], settings: LedgerSettings, control_database: str) -> None:
@@ -81,7 +104,7 @@ def require_rendered(rows: Sequence[tuple[object, ...]], settings: LedgerSetting
             not_done="no login was created.",
             check="`dponectl gate render`, and VIEW ANY DEFINITION of the role issuer in docs/roles.md.",
         )
-    ((definition, trigger_disabled, runs_as, reader_disabled, event),) = rows if len(rows) == 1 else (rows[0],)
+    ((definition, trigger_disabled, runs_as, reader_disabled, event, rights),) = rows if len(rows) == 1 else (rows[0],)
     wrong = [
         name
         for name, bad in (
@@ -89,6 +112,7 @@ def require_rendered(rows: Sequence[tuple[object, ...]], settings: LedgerSetting
             ("text", str(definition).strip() != trigger_text(settings, control_database)),
             ("disabled", bool(trigger_disabled)),
             ("execute_as", runs_as != READER or not reader_disabled),
+            ("reader_right", type(rights) is not int or rights < 1),
         )
         if bad
     ]
@@ -100,6 +124,6 @@ def require_rendered(rows: Sequence[tuple[object, ...]], settings: LedgerSetting
         )
 
 
-def _installed(connection: Connection) -> list[tuple[object, ...]]:
-    (rows,) = drain(connection, *installed())
+def _installed(connection: Connection, settings: LedgerSettings) -> list[tuple[object, ...]]:
+    (rows,) = drain(connection, *installed(settings))
     return rows

@@ -62,7 +62,7 @@ class LoginIssuer:
 
         One batch, which enters no target: one that is gone or closed to this account is refused by its name here.
         """
-        barrier, trigger = logon_gate.installed()
+        barrier, trigger = logon_gate.installed(self._settings)
         policy, parameters = database_policy.outside(name, owner=self._controller)
         text = login_batch(
             SQL.text("logins"), SQL.text("control_database"), barrier, enrolled_databases(self._settings), policy

@@ -210,7 +210,7 @@ def _acquisition(request: ActivationRequest, domains: Rows) -> list[Part]:
             raise ConfigurationError(
                 "domain_not_enrolled",
                 happened=f"the {resource.connector} domain {resource.guard_id} is not enrolled in the ledger.",
-                check="`dponectl ledger enroll-mssql` or `enroll-clickhouse`, and whether the database was replaced since it was enrolled.",
+                check="`dponectl ledger enroll mssql` or `enroll clickhouse`, and whether the database was replaced since it was enrolled.",
             )
         if row[1:4] != (resource.connector, resource.service_id, resource.physical_subject_sha256):
             raise LedgerTampered("domain_identity", happened=f"domain {resource.guard_id} has another identity.")

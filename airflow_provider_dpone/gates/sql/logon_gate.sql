@@ -32,10 +32,25 @@ BEGIN
 END;
 
 -- name: installed
--- The trigger as the server has it: text, state, the account it runs as, and the event it fires for.
-SELECT m.[definition], t.[is_disabled], p.[name], p.[is_disabled], e.[type_desc]
+-- The trigger as the server has it: text, state, the account it runs as, the event it fires for, and how many grants (less
+-- any denial) let that account read the gate rows of the ledger in this database.
+SELECT m.[definition], t.[is_disabled], p.[name], p.[is_disabled], e.[type_desc],
+    (SELECT SUM(CASE WHEN r.[state] IN ('G', 'W') THEN 1 ELSE -1000 END)
+     FROM sys.database_permissions AS r
+     INNER JOIN sys.database_principals AS u ON u.[principal_id] = r.[grantee_principal_id]
+     WHERE u.[sid] = p.[sid] AND r.[class] = 1 AND r.[permission_name] = N'SELECT' AND r.[major_id] = OBJECT_ID({{gates_text}}, N'U'))
 FROM sys.server_triggers AS t
 INNER JOIN sys.server_sql_modules AS m ON m.[object_id] = t.[object_id]
 INNER JOIN sys.server_trigger_events AS e ON e.[object_id] = t.[object_id]
 LEFT JOIN sys.server_principals AS p ON p.[principal_id] = m.[execute_as_principal_id]
 WHERE t.[name] = ?;
+
+-- name: reader_probe
+-- Whether the gate reader can read the gate rows, asked as the reader. The session is itself again before it answers, and
+-- however the question ends: a driver that takes the first row only must leave nobody acting as the reader.
+DECLARE @gates nvarchar(517) = ?;
+DECLARE @may int;
+EXECUTE AS USER = {{reader_text}};
+SET @may = HAS_PERMS_BY_NAME(@gates, N'OBJECT', N'SELECT');
+REVERT;
+SELECT COALESCE(@may, 0);

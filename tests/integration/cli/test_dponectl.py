@@ -152,12 +152,12 @@ def test_installing_and_enrolling_twice_or_wrongly(dponectl: Dponectl, live: Liv
     assert "ledger_present" in dponectl.refused("ledger", "install", "--authority", "nonproduction")
     role = ("--writer-role", "dpone_writer", "--schema", "raw")
     for wrong in ("nowhere", "", "x" * 200, "master", live.controller.database, "a]'\";%--"):
-        dponectl.refused("ledger", "enroll-mssql", "--", wrong, *role) if not wrong else dponectl.refused(
-            "ledger", "enroll-mssql", wrong, *role
+        dponectl.refused("ledger", "enroll", "mssql", "--", wrong, *role) if not wrong else dponectl.refused(
+            "ledger", "enroll", "mssql", wrong, *role
         )
-    dponectl.refused("ledger", "enroll-mssql", live.target, "--writer-role", "nobody", "--schema", "raw")
-    dponectl.refused("ledger", "enroll-mssql", live.target, "--writer-role", "dpone_writer", "--schema", "nothing")
-    dponectl.refused("ledger", "enroll-clickhouse", "flights")
+    dponectl.refused("ledger", "enroll", "mssql", live.target, "--writer-role", "nobody", "--schema", "raw")
+    dponectl.refused("ledger", "enroll", "mssql", live.target, "--writer-role", "dpone_writer", "--schema", "nothing")
+    dponectl.refused("ledger", "enroll", "clickhouse", "flights")
     assert dponectl("ledger", "audit")[0] == 0
 
 

@@ -141,3 +141,45 @@ def test_the_installed_trigger_is_the_rendered_one(live: LiveGate) -> None:
     with autocommit(live.issuer) as connection:
         logon_gate.verify(connection, live.settings, live.controller.database)
         drain(connection, "SELECT 1;")
+
+
+def test_a_reader_without_its_right_stops_issuing_and_is_found_by_the_probe(live: LiveGate) -> None:
+    operation = live.attempt(live.run_id()).admit()
+    principal = operation.principals[0]
+    reader, rows = f"[{logon_gate.READER}]", "OBJECT::[dpone_control].[composition_login_gates]"
+    control = live.controller.database
+    for take, give in (
+        (f"REVOKE SELECT ON {rows} FROM {reader}", f"GRANT SELECT ON {rows} TO {reader}"),
+        (f"DENY SELECT ON {rows} TO {reader}", f"GRANT SELECT ON {rows} TO {reader}"),
+    ):
+        live.as_dba(take, database=control)
+        try:
+            with pytest.raises(GateTampered, match="logon_gate_reader_right"):
+                live.gate.issue(operation, principal, MsSqlWriterGrant(database=live.target))
+            with autocommit(replace(live.dba, database=control)) as connection:
+                assert not logon_gate.reader_may_read(connection, live.settings)
+        finally:
+            live.as_dba(give, database=control)
+    assert live.logins(principal.name) == []
+    with autocommit(replace(live.dba, database=control)) as connection:
+        assert logon_gate.reader_may_read(connection, live.settings)
+
+
+def test_the_probe_is_itself_again_before_it_answers(live: LiveGate) -> None:
+    """Also for a driver that takes the first row of the first result set and nothing else."""
+    with autocommit(replace(live.dba, database=live.controller.database)) as connection:
+        [[before]] = drain(connection, "SELECT USER_NAME() + N' ' + SUSER_SNAME();")
+        cursor = connection.cursor()
+        probe = logon_gate._SQL.text("reader_probe", reader_text=f"N'{logon_gate.READER}'")
+        cursor.execute(probe, "[dpone_control].[composition_login_gates]")
+        assert tuple(cursor.fetchone()) == (1,)
+        cursor.close()
+        [[after]] = drain(connection, "SELECT USER_NAME() + N' ' + SUSER_SNAME();")
+        assert after == before
+        assert probe.index("REVERT;") < probe.index("SELECT COALESCE")
+
+
+def test_the_probe_of_an_account_that_may_not_impersonate_is_one_error(live: LiveGate) -> None:
+    with autocommit(live.issuer) as connection, pytest.raises(ConfigurationError, match="logon_gate_reader") as refused:
+        logon_gate.reader_may_read(connection, live.settings)
+    assert refused.value.__cause__ is not None
