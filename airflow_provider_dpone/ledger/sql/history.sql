@@ -1,4 +1,6 @@
 -- The complete history scan: every original, independent of partitions and of domain pointers, in set-based statements.
+-- An original is exact JSON with sorted keys, so what it begins and ends with stands at known bytes. Comparing those says
+-- more than finding a text somewhere, and does not make text of every document. CHARINDEX is for what has no place.
 
 -- name: history
 -- Keys of rows that contradict the history. Nine result sets, each empty in an intact ledger; see history.py for names.
@@ -18,7 +20,7 @@ SELECT o.[owner_key]
 FROM {{control}}.[composition_owners] AS o
 WHERE o.[subject_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', o.[subject_document]), 2))
    OR o.[owner_key] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', '{"owner_id":"' + o.[owner_id] + '","owner_kind":"' + o.[owner_kind] + '","schema":"dpone.composition-control-owner-key.v2"}'), 2))
-   OR (o.[owner_kind] = 'execution' AND CHARINDEX('"activation_id":"' + o.[owner_id] + '"', CONVERT(varchar(max), o.[subject_document])) = 0);
+   OR (o.[owner_kind] = 'execution' AND SUBSTRING(o.[subject_document], 1, 66) <> CONVERT(varbinary(66), '{"context":{"activation_id":"' + o.[owner_id] + '"'));
 SELECT o.[owner_key]
 FROM {{control}}.[composition_owners] AS o
 LEFT JOIN {{control}}.[composition_owner_domains] AS od ON od.[owner_key] = o.[owner_key]
@@ -32,7 +34,7 @@ WHERE p.[operation_key] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA
    OR p.[owner_subject_sha256] <> o.[subject_sha256] OR p.[operation_family] <> o.[owner_kind]
    OR (p.[operation_family] = 'execution'
        AND (p.[replay_key] <> p.[operation_key]
-            OR CHARINDEX('"activation_request_sha256":"' + p.[owner_subject_sha256] + '"', CONVERT(varchar(max), p.[operation_document])) = 0
+            OR SUBSTRING(p.[operation_document], 1, 102) <> CONVERT(varbinary(102), '{"activation_request_sha256":"' + p.[owner_subject_sha256] + '"')
             OR c.[operation_key] IS NULL
             OR CHARINDEX('"map_index":' + CONVERT(varchar(11), c.[map_index]) + ',"pack_sha256":"', CONVERT(varchar(max), p.[operation_document])) = 0
             OR CHARINDEX('"try_number":' + CONVERT(varchar(11), c.[try_number]) + ',"workload_id":"', CONVERT(varchar(max), p.[operation_document])) = 0))
@@ -50,16 +52,19 @@ LEFT JOIN {{control}}.[composition_proofs] AS q ON q.[operation_key] = p.[operat
 LEFT JOIN {{control}}.[composition_proofs] AS r ON r.[operation_key] = p.[operation_key] AND r.[proof_kind] = 'OUTCOME' AND r.[proof_sha256] = p.[outcome_proof_sha256]
 WHERE p.[state] <> 'RUNNING'
   AND (c.[proof_sha256] IS NULL OR q.[proof_sha256] IS NULL OR r.[proof_sha256] IS NULL
-       OR CHARINDEX('"outcome_state":"' + p.[state] + '"', CONVERT(varchar(max), r.[proof_document])) = 0);
+       OR SUBSTRING(r.[proof_document], DATALENGTH(r.[proof_document]) - DATALENGTH(p.[state]) - 81, DATALENGTH(p.[state]) + 82)
+          <> CONVERT(varbinary(128), '"kind":"OUTCOME","outcome_state":"' + p.[state] + '","schema":"dpone.composition-attempt-proof.v1"}'));
 SELECT p.[operation_key]
 FROM {{control}}.[composition_proofs] AS p
 LEFT JOIN (SELECT i.[operation_key], STRING_AGG(CONVERT(varchar(max), '{"connector":"' + i.[connector] + '","principal_id":"' + i.[principal_id] + '","service_id":"' + i.[service_id] + '"}'), ',') WITHIN GROUP (ORDER BY i.[connector] + '|' + i.[service_id] + '|' + i.[principal_id]) AS [names]
            FROM {{control}}.[composition_issued_authorities] AS i WHERE i.[connector] <> 'postgres' GROUP BY i.[operation_key]) AS a ON a.[operation_key] = p.[operation_key]
 WHERE p.[proof_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2_256', p.[proof_document]), 2))
-   OR CHARINDEX('"attempt_sha256":"' + p.[operation_key] + '"', CONVERT(varchar(max), p.[proof_document])) = 0
-   OR CHARINDEX('"kind":"' + p.[proof_kind] + '"', CONVERT(varchar(max), p.[proof_document])) = 0
    OR a.[names] IS NULL
-   OR CHARINDEX('"authorities":[' + a.[names] + '],"evidence_sha256":"', CONVERT(varchar(max), p.[proof_document])) = 0;
+   OR SUBSTRING(p.[proof_document], 104, DATALENGTH(a.[names]) + 127)
+      <> CONVERT(varbinary(max), '"attempt_sha256":"' + p.[operation_key] + '","authorities":[' + a.[names] + '],"evidence_sha256":"')
+   OR (p.[proof_kind] <> 'OUTCOME' AND SUBSTRING(p.[proof_document], DATALENGTH(p.[proof_document]) - DATALENGTH(p.[proof_kind]) - 76, DATALENGTH(p.[proof_kind]) + 77)
+       <> CONVERT(varbinary(128), '"kind":"' + p.[proof_kind] + '","outcome_state":null,"schema":"dpone.composition-attempt-proof.v1"}'))
+   OR (p.[proof_kind] = 'OUTCOME' AND CHARINDEX('"kind":"OUTCOME"', CONVERT(varchar(96), SUBSTRING(p.[proof_document], DATALENGTH(p.[proof_document]) - 95, 96))) = 0);
 SELECT a.[operation_key]
 FROM {{control}}.[composition_issued_authorities] AS a
 INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = a.[operation_key]
