@@ -161,6 +161,35 @@ def test_installing_and_enrolling_twice_or_wrongly(dponectl: Dponectl, live: Liv
     assert dponectl("ledger", "audit")[0] == 0
 
 
+def test_what_a_dba_sees_of_an_installed_and_of_a_changed_ledger(dponectl: Dponectl, live: LiveGate) -> None:
+    """Each command by its code, and what it prints; a changed ledger is refused by the name of what was changed."""
+    code, out, err = dponectl("ledger", "status")
+    assert code == 0, err
+    assert out.startswith(f"{live.settings.service_id}  nonproduction authority on ")
+    assert "activation open" in out and "gate profile 16 of 16" in out
+    code, out, err = dponectl("ledger", "audit")
+    assert code == 0, err
+    assert "AuditReport(activations=" in out and "GroupsReport(" in out
+    code, out, err = dponectl("gate", "verify")
+    assert code == 0, err
+    assert "the rendered one, enabled" in out
+    control = live.controller.database
+    trigger = "TRIGGER dpone_control.tr_composition_owners ON dpone_control.composition_owners"
+    live.as_dba(f"DISABLE {trigger}", database=control)
+    try:
+        for command in (["ledger", "audit"], ["ledger", "status"], ["attempts", "list"]):
+            said = dponectl.refused(*command)
+            assert said.startswith("DPONE_LEDGER_TAMPERED: catalog") and "tr_composition_owners" in said
+    finally:
+        live.as_dba(f"ENABLE {trigger}", database=control)
+    live.as_dba("DISABLE TRIGGER [dpone_logon_gate] ON ALL SERVER", database="master")
+    try:
+        assert dponectl.refused("gate", "verify").startswith("DPONE_GATE_TAMPERED: logon_gate_disabled")
+    finally:
+        live.as_dba("ENABLE TRIGGER [dpone_logon_gate] ON ALL SERVER", database="master")
+    assert dponectl("gate", "verify")[0] == dponectl("ledger", "audit")[0] == 0
+
+
 @pytest.mark.parametrize("name", ["a\nGO\nDROP DATABASE x\nGO\n", "a\r\ngo\r\n", "x" * 129, ""])
 def test_a_printed_script_is_not_cut_by_a_name(dponectl: Dponectl, name: str) -> None:
     logins = {"--controller": "c", "--issuer": "i"}

@@ -164,9 +164,7 @@ CALLS: dict[str, Call] = {
     ),
     "attempts.evidence": call(ATTEMPTS.evidence, attempt=KEY, kind="kind"),
     "attempts.evidence_history": call(ATTEMPTS.evidence_history, attempt=KEY),
-    "attempts.put_proof": call(
-        ATTEMPTS.put_proof, attempt=ATTEMPT, proof=CLOSED, evidence=[("kind", DOCUMENT)]
-    ),
+    "attempts.put_proof": call(ATTEMPTS.put_proof, attempt=ATTEMPT, proof=CLOSED, evidence=[("kind", DOCUMENT)]),
     "attempts.proofs": call(ATTEMPTS.proofs, attempt=KEY),
     "attempts.finalize": call(
         ATTEMPTS.finalize,
