@@ -37,7 +37,7 @@ from tests.machine.life import Ground, LedgerLife  # noqa: E402
 from tests.support import live_gate  # noqa: E402
 from tests.support.live_ledger import control_dsn  # noqa: E402
 
-EXAMPLES, STEPS, SHARDS = 5000, 100, 100
+EXAMPLES, STEPS, SHARDS = 5000, 100, 500
 FIRST_SEED = 20261129
 PROGRESS = ROOT / "docs" / "campaigns" / "ledger-machine.json"
 

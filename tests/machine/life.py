@@ -43,8 +43,8 @@ from tests.support.live_gate import LiveGate, TableRoute
 
 TASKS = ("load", "other")
 WHICH = st.integers(0, 7)
-#: How many calls a process goes on; None: to its end.
-CALLS = st.sampled_from([2, 5, 0, None])
+#: How many calls a process goes on; a whole attempt has about fifteen.
+CALLS = st.sampled_from([1, 3, 6, 0])
 FATES: tuple[Fate, ...] = ("reply", "request", "late", "cut")
 
 #: Every operation of a run with its gate, its login, its sessions and its effects, then owners and domains.
@@ -214,7 +214,7 @@ class LedgerLife(RuleBasedStateMachine):
     # What happens
 
     @rule(task_id=st.sampled_from(TASKS), try_number=st.integers(1, 3), calls=CALLS)
-    def deliver(self, task_id: str, try_number: int, calls: int | None) -> None:
+    def deliver(self, task_id: str, try_number: int, calls: int) -> None:
         """Airflow starts a try, any try, maybe again, and it is stopped somewhere."""
         activation = self.ground.activation
         where = make.coordinates(self.run_id, task_id=task_id, try_number=try_number)
@@ -250,7 +250,7 @@ class LedgerLife(RuleBasedStateMachine):
 
     @precondition(lambda self: self.somebody_lives())
     @rule(which=WHICH, fate=st.sampled_from(FATES), calls=CALLS)
-    def lose_ack(self, which: int, fate: Fate, calls: int | None) -> None:
+    def lose_ack(self, which: int, fate: Fate, calls: int) -> None:
         """A process goes on, and its next control transaction loses its connection."""
         process = self.living(which)
         process.line.fate = fate
@@ -305,10 +305,11 @@ class LedgerLife(RuleBasedStateMachine):
         """The outcome can be read, or cannot."""
         self.observable = seen
 
-    @rule(anyway=st.integers(0, 3), fate=st.none() | st.sampled_from(FATES))
-    def retire(self, anyway: int, fate: Fate | None) -> None:
+    @rule(often=st.integers(0, 3), fate=st.none() | st.sampled_from(FATES))
+    def retire(self, often: int, fate: Fate | None) -> None:
         """The activation is retired, unless something holds it, and its successor is activated at the next epoch."""
-        if self.unresolved("RUNNING", "COMMIT_UNKNOWN") and anyway:
+        if often:
+            # It costs as much as an attempt, and says less.
             return
         ground = self.ground
         self.touched = True
