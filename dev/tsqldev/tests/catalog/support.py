@@ -43,8 +43,21 @@ class Session:
         return DdlContext(self.principal)
 
     def run(self, text: str) -> DdlResult:
+        """Every change of metadata has a version of its own, whatever the statement: what is remembered rests on it."""
+        version, rows = self.catalog.version, self._changed_rows()
         with self.connection.transaction():
-            return self.ddl.execute(text, self.context())
+            result = self.ddl.execute(text, self.context())
+        assert self.catalog.version != version or self._changed_rows() == rows, text
+        return result
+
+    def _changed_rows(self) -> int:
+        """The rows of metadata that this transaction has written."""
+        return int(
+            self.value(
+                "select sum(n_tup_ins + n_tup_upd + n_tup_del) from pg_stat_xact_user_tables"
+                " where schemaname = 'meta' and relname <> 'version'"
+            )
+        )
 
     def refused(self, text: str) -> int:
         """The number of the error that a statement ends with; it has changed nothing."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 
@@ -12,6 +13,17 @@ from tsqldev.errors import SqlError
 from tsqldev.interfaces import ObjectUse
 
 Connection = psycopg.Connection[Any]
+T = TypeVar("T")
+
+
+class Fact(Protocol):
+    """Answers what `ask` answers, which follows from the definitions and `key`; it need not ask each time."""
+
+    def __call__(self, key: Hashable, ask: Callable[[], T]) -> T: ...
+
+
+def _asked(key: Hashable, ask: Callable[[], T]) -> T:
+    return ask()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +67,35 @@ class Principal:
 class Access:
     """Authentication, entering databases, impersonation, and checks of rights, over the session's own connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, fact: Fact = _asked) -> None:
         self.connection = connection
+        self._fact = fact
 
     def authenticate(self, user: str, password: str) -> Login:
         """Raises 18456 for a wrong name or password, or a login that may not connect; 18470 for a disabled one."""
-        row = self._row(
-            "select principal_id, name, sid, password_hash, is_disabled, default_database, default_language"
-            " from meta.logins where key = meta.fold(%s) and type = 'S'",
-            user,
+        row = self._fact(
+            ("login", user),
+            lambda: self._row(
+                "select principal_id, name, sid, password_hash, is_disabled, default_database, default_language,"
+                " meta.server_permission(principal_id, 'CONNECT SQL')"
+                " from meta.logins where key = meta.fold(%s) and type = 'S'",
+                user,
+            ),
         )
         failed = SqlError(18456, f"Login failed for user '{user}'.", severity=14)
         if row is None or row[3] is None or not verify_password(password, bytes(row[3])):
             raise failed
         if row[4]:
             raise SqlError(18470, f"Login failed for user '{user}'. Reason: The account is disabled.", severity=14)
-        if not self._value("select meta.server_permission(%s, 'CONNECT SQL')", row[0]):
+        if not row[7]:
             raise failed
         return Login(row[0], row[1], bytes(row[2]), row[5] or "master", row[6] or "us_english")
 
     def enter(self, login_id: int, database: str) -> Principal:
         """The login's identity in a database. Raises 911 (no such database) or 916 (no user there)."""
+        return self._fact(("enter", login_id, database), lambda: self._enter(login_id, database))
+
+    def _enter(self, login_id: int, database: str) -> Principal:
         row = self._row(
             "select d.database_id, d.name, l.name, meta.user_of(d.database_id, l.principal_id)"
             " from meta.databases d, meta.logins l where d.key = meta.fold(%s) and l.principal_id = %s",
@@ -167,17 +187,16 @@ class Access:
 
     def holds(self, principal: Principal, class_desc: str, major_id: int, permission: str) -> bool:
         """Whether the principal has a right in its own database (or, class SERVER, at the server)."""
-        return bool(
-            self._value(
-                "select meta.has_permission(%s, %s, %s, %s, %s, %s)",
-                principal.login_id if principal.server_scope else 0,
-                principal.database_id,
-                principal.user_id,
-                class_desc,
-                major_id,
-                permission,
-            )
+        right = (
+            principal.login_id if principal.server_scope else 0,
+            principal.database_id,
+            principal.user_id,
+            class_desc,
+            major_id,
+            permission,
         )
+        asked = "select meta.has_permission(%s, %s, %s, %s, %s, %s)"
+        return self._fact(("right", right), lambda: bool(self._value(asked, *right)))
 
     def require_server(self, principal: Principal, permission: str) -> None:
         """Raises 300 where a right at the server's level is missing."""

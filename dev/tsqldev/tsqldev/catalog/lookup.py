@@ -59,7 +59,7 @@ from meta.parameters where object_id = %s order by parameter_id
 """
 
 
-class _Cache:
+class Versions:
     """What lookups found, by the set of changes that they saw: never wrong after a rollback, shared by all sessions."""
 
     def __init__(self, versions: int = 16) -> None:
@@ -76,7 +76,7 @@ class _Cache:
             return found
 
 
-_SHARED = _Cache()
+_SHARED = Versions()
 _MISSING = object()
 
 

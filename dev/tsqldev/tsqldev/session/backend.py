@@ -12,6 +12,7 @@ from psycopg import generators, pq
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.types.string import ByteaBinaryLoader
 from tsqldev.errors import SqlError, unsupported
+from tsqldev.session.standing import StandingTables
 from tsqldev.types import SqlType
 
 _OIDS = {
@@ -81,6 +82,7 @@ class Backend:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self._pg = connection.pgconn
+        self.standing = StandingTables()
         self._prepared: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
         self._seen: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._names = 0
@@ -173,11 +175,11 @@ class Backend:
                 self._pg.get_cancel().cancel()
 
     def reset(self) -> bool:
-        """Make it as good as new for another session, prepared statements apart. False where that cannot be."""
+        """Make it as good as new for another session, prepared statements and emptied tables apart. False where that cannot be."""
         if self.broken or self._pg.transaction_status != pq.TransactionStatus.IDLE:
             return False
         try:
-            self.script("DISCARD TEMP; DISCARD SEQUENCES; RESET ALL")
+            self.script(f"{self.standing.session_ended()}DISCARD SEQUENCES; RESET ALL")
         except (BackendError, SqlError):
             return False
         return True
@@ -209,7 +211,8 @@ class Backend:
     def _statement_name(self, sql: str, oids: list[int], key: object) -> bytes | None:
         """A prepared statement from the second use on, from the first for texts that take long to plan.
 
-        Temporary tables come again under the same name with other columns: never for texts that name one.
+        Temporary tables come again under the same name with other columns, or with many rows where the plan is for few:
+        never for texts that name one.
         """
         if key is None or "pg_temp." in sql:
             return None

@@ -34,7 +34,7 @@ _COUNTS = frozenset({"FIRSTROW", "LASTROW", "ROWS_PER_BATCH", "KILOBYTES_PER_BAT
 
 def _read(interp: Interpreter, path: str) -> bytes:
     session = interp.session
-    if not session.catalog.holds(session.access, session.principal, "ADMINISTER BULK OPERATIONS"):
+    if not session.access.holds(session.principal, "SERVER", 0, "ADMINISTER BULK OPERATIONS"):
         raise SqlError(4834, "You do not have permission to use the bulk load statement.")
     file = Path(path)
     try:

@@ -1,32 +1,49 @@
 """When definitions may have changed: so that a statement need not ask PostgreSQL each time.
 
 All definitions are made by sessions of this process. What a session sees of them changes when it makes or takes back
-one itself, or when another session's transaction that made some has committed.
+one itself, or when another session's transaction that made some has committed. What follows from them is a *fact* of
+their version, which all sessions that see this version share.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import psycopg
 from tsqldev.catalog import Access, Catalog, Principal
+from tsqldev.catalog.lookup import Versions
 from tsqldev.interfaces import ObjectUse
 from tsqldev.session import dmvs
 
+T = TypeVar("T")
+_MISSING = object()
+
 
 class Definitions:
-    """The process's count of committed transactions that changed definitions."""
+    """The process's count of committed transactions that changed definitions, and what follows from each version."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.committed = 0
+        self._begun = self._ended = 0
+        self.known: tuple[int, int] | None = None
+        self.facts = Versions()
 
-    def commit(self) -> None:
+    @property
+    def stamp(self) -> int | None:
+        """Equal before and after: nothing was committed between. None while it cannot be known, in the middle of one."""
+        ended = self._ended
+        return ended if ended == self._begun else None
+
+    def commit_begins(self) -> None:
         with self._lock:
-            self.committed += 1
+            self._begun += 1
+
+    def commit_ended(self) -> None:
+        with self._lock:
+            self._ended += 1
 
 
 class SessionCatalog(Catalog):
@@ -38,20 +55,58 @@ class SessionCatalog(Catalog):
         self._own = 0
         self._open = False
         self._changing = False
+        self._committing = False
+        self._snapshot = False
         self._stamp: tuple[int, int] | None = None
         self._version = 0
-        self._allowed: set[tuple[object, ...]] = set()
 
     @property
     def version(self) -> int:
-        stamp = (self._shared.committed, self._own)
-        if self._changing:
+        shared = self.stamp
+        if shared is None:
             return super().version
-        if stamp != self._stamp:
-            self._version = super().version
-            self._stamp = stamp
-            self._allowed.clear()
+        # Without changes of its own, and without a snapshot, a session sees what every other such session sees.
+        common = not self._open and not self._snapshot
+        if common and (known := self._shared.known) is not None and known[0] == shared:
+            return known[1]
+        stamp = (shared, self._own)
+        if common or stamp != self._stamp:
+            version = super().version
+            if self._shared.stamp != shared:
+                return version
+            if common:
+                self._shared.known = (shared, version)
+            else:
+                self._version, self._stamp = version, stamp
+            return version
         return self._version
+
+    @property
+    def stamp(self) -> int | None:
+        """Equal before and after: the version in between is one. None while none is to be remembered."""
+        return None if self._changing else self._shared.stamp
+
+    def fact(self, key: Hashable, ask: Callable[[], T]) -> T:
+        """What `ask` answers, where that follows from the definitions and `key`: asked once for each version of them."""
+        stamp = self.stamp
+        if stamp is None:
+            return ask()
+        facts = self._shared.facts.at(self.version)
+        found = facts.get(key, _MISSING)
+        if found is not _MISSING:
+            return cast(T, found)
+        answer = ask()
+        # What was committed while PostgreSQL was asked belongs to another version.
+        if self.stamp == stamp:
+            facts[key] = answer
+        return answer
+
+    # -- what the session does
+
+    def began(self, *, snapshot: bool) -> None:
+        """A transaction began in PostgreSQL. The next look at the version takes the snapshot, if it has one."""
+        self._snapshot = snapshot
+        self._stamp = None
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -68,32 +123,23 @@ class SessionCatalog(Catalog):
         if self._open:
             self._own += 1
 
-    def ended(self, *, committed: bool, snapshot: bool) -> None:
+    def committing(self) -> None:
+        """The transaction is about to commit."""
+        if self._open and not self._committing:
+            self._committing = True
+            self._shared.commit_begins()
+
+    def ended(self) -> None:
         """The transaction is over in PostgreSQL. After a snapshot, others' definitions of meanwhile come into sight."""
-        if snapshot:
-            self._own += 1
-        if not self._open:
-            return
-        self._open = False
         self._own += 1
-        if committed:
-            self._shared.commit()
+        self._open = self._snapshot = False
+        if self._committing:
+            self._committing = False
+            self._shared.commit_ended()
+
+    # -- rights
 
     def check(self, access: Access, uses: Sequence[ObjectUse], principal: Principal, chain_owner: int | None) -> None:
         """`Access.check`, asked once as long as no definition and no right changes."""
-        if not uses:
-            return
-        version = self.version
-        key = (version, principal, chain_owner, *uses)
-        if key not in self._allowed:
-            access.check(list(uses), principal, chain_owner)
-            self._allowed.add(key)
-
-    def holds(self, access: Access, principal: Principal, permission: str) -> bool:
-        """Whether the principal has a right at the server's level; a yes is remembered."""
-        key = (self.version, principal, permission)
-        if key not in self._allowed:
-            if not access.holds(principal, "SERVER", 0, permission):
-                return False
-            self._allowed.add(key)
-        return True
+        if uses:
+            self.fact(("uses", principal, chain_owner, *uses), lambda: access.check(list(uses), principal, chain_owner))

@@ -16,6 +16,7 @@ from tsqldev.catalog import Principal, bootstrap
 from tsqldev.errors import SqlError, nested_too_deeply
 from tsqldev.interfaces import LoginRequest, ModuleInfo
 from tsqldev.session import triggers
+from tsqldev.session.answers import Answers
 from tsqldev.session.backend import Backend
 from tsqldev.session.capture import LogSink
 from tsqldev.session.definitions import Definitions
@@ -71,6 +72,7 @@ class SessionEngine:
         self.registry.outside = self._waits.edges
         with self._connect() as connection:
             bootstrap(connection, sa_password)
+            self.answers = Answers(connection)
 
     def version(self) -> tuple[int, int, int]:
         return _VERSION
@@ -134,7 +136,7 @@ class SessionEngine:
 
     def _logon_triggers(self, session: SqlSession) -> None:
         """Fire the LOGON triggers in one transaction. One that fails or rolls back refuses the login."""
-        found = session.catalog.logon_triggers()
+        found = session.catalog.fact("logon triggers", session.catalog.logon_triggers)
         if not found:
             return
         wanted = session.principal
@@ -210,7 +212,8 @@ class SessionEngine:
             self._trace.write("refused", 0, "", "", "", what)
 
     def trace(self, kind: str, session: SqlSession, text: str) -> None:
-        log.debug("session %s: %s", session.spid, masked(text))
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("session %s: %s", session.spid, masked(text))
         if self._trace is not None:
             self._trace.write(
                 kind,

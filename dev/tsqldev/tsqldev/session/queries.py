@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from tsqldev.errors import SqlError, unsupported
 from tsqldev.interfaces import Column, Compiled
 from tsqldev.session import errormap, scratch, triggers, uniqueness, values
+from tsqldev.session.answers import ROWS_LIMIT, Question
 from tsqldev.session.backend import BackendError, Row
 from tsqldev.session.lexer import PUNCT, QUOTED, WORD, tokens
 from tsqldev.session.split import Simple
@@ -107,12 +109,56 @@ def run(
 
 def _read(interp: Interpreter, compiled: Compiled) -> None:
     session = interp.session
+    types, data = arguments(interp, compiled)
+    question = session.engine.answers.question(session, compiled, types, data)
+    if question is not None:
+        finish(interp, _answer(interp, compiled, types, data, question), compiled.kind)
+        return
     with session.transactions.statement(compound=bool(compiled.before), fatal=interp.errors_are_fatal):
-        held = session.keys.read(compiled, *arguments(interp, compiled)) if compiled.reads else []
+        held = session.keys.read(compiled, types, data) if compiled.reads else []
         count = affect(interp, compiled)
     if held and not count:
         session.keys.forget(held)
     finish(interp, count, compiled.kind)
+
+
+def _answer(
+    interp: Interpreter, compiled: Compiled, types: list[SqlType], data: list[object], question: Question
+) -> int:
+    """The rows of a query that reads no data: from memory, or from PostgreSQL and remembered."""
+    session = interp.session
+    known = session.engine.answers.known(question)
+    if known is not None:
+        return _give(interp, compiled, iter(known))
+    kept: list[Row] = []
+    with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
+        with closing(session.backend.stream(compiled.sql, types, data, _plan_key(interp))) as coming:
+            count = _give(interp, compiled, (_kept(row, kept) for row in coming))
+        session.engine.answers.keep(session, question, kept)
+    return count
+
+
+def _kept(row: Row, kept: list[Row]) -> Row:
+    # One more than is remembered, so that too many are seen to be too many.
+    if len(kept) <= ROWS_LIMIT:
+        kept.append(row)
+    return row
+
+
+def _give(interp: Interpreter, compiled: Compiled, rows: Iterator[Row]) -> int:
+    """To the client, or to the variables that the last row fills."""
+    if not compiled.assigns:
+        return _send_stream(interp, compiled.columns, rows)
+    # No row leaves the variables as they are.
+    numbered = deque(enumerate(rows, 1), maxlen=1)
+    for _, row in numbered:
+        _assign(interp, compiled, row)
+    return numbered[0][0] if numbered else 0
+
+
+def _assign(interp: Interpreter, compiled: Compiled, row: Row) -> None:
+    for name, value in zip(compiled.assigns, row, strict=False):
+        interp.frame.values[name.lower()] = value
 
 
 def _change(interp: Interpreter, compiled: Compiled, updated: frozenset[str], text: str) -> None:
@@ -141,8 +187,8 @@ def affect(
     session = interp.session
     if compiled.kind not in _READS:
         session.transactions.wrote = True
-    for text in compiled.before:
-        session.backend.script(text)
+    if compiled.before:
+        session.backend.script("; ".join(compiled.before))
     if compiled.kind in _READS:
         return _rows_of(interp, compiled)
     if compiled.reads:
@@ -216,8 +262,7 @@ def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
     session.keys.changed(compiled, count, rows)
     if compiled.assigns:
         if rows:
-            for name, value in zip(compiled.assigns, rows[-1], strict=False):
-                interp.frame.values[name.lower()] = value
+            _assign(interp, compiled, rows[-1])
         return len(rows)
     _note_identity(interp, compiled, count)
     return count
@@ -280,10 +325,15 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
-    with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
-        if compiled.reads:
-            session.keys.read(compiled, types, data)
-        rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
+    question = session.engine.answers.question(session, compiled, types, data)
+    rows = None if question is None else session.engine.answers.known(question)
+    if rows is None:
+        with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
+            if compiled.reads:
+                session.keys.read(compiled, types, data)
+            rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
+            if question is not None:
+                session.engine.answers.keep(session, question, rows)
     if len(rows) > 1:
         raise SqlError(
             512,
@@ -303,9 +353,15 @@ def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType
         value if parameter.name == "@value" else values.of(interp, parameter.name) for parameter in compiled.parameters
     ]
     types = [parameter.type for parameter in compiled.parameters]
+    question = session.engine.answers.question(session, compiled, types, data)
+    known = None if question is None else session.engine.answers.known(question)
+    if known is not None:
+        return known[0][0]
     try:
         with session.transactions.statement(compound=False):
             rows, _ = session.backend.run(compiled.sql, types, data, "convert")
+            if question is not None:
+                session.engine.answers.keep(session, question, rows)
     except BackendError as error:
         raise errormap.translate(error, "SELECT", session.backend) from error
     return rows[0][0]

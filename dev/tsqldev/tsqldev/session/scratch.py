@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tsqldev.catalog.tables import temporary_name
@@ -48,8 +49,16 @@ def visible(interp: Interpreter) -> dict[str, TableInfo]:
 
 def declare_table(interp: Interpreter, name: str, body: str) -> None:
     session = interp.session
-    info, create = _described(session, interp, name, body, f"v{len(interp.frames)}_{len(interp.frame.tables)}")
-    _create(session, create)
+    place = f"v{len(interp.frames)}_{len(interp.frame.tables)}"
+    info, create = _described(session, name, body, place)
+    if not _counts(info):
+        # Nothing in it goes on counting when the rows are gone: it can stay, under a name that says its shape.
+        info, create = _described(session, name, body, f"{place}_{sha256(create.encode()).hexdigest()[:16]}")
+        standing = session.backend.standing
+        session.backend.script(standing.emptying(info.relation, create))
+        standing.emptied(info.relation, in_transaction=session.transactions.count > 0)
+    else:
+        _create(session, create)
     interp.frame.tables[name] = info
     session.table_variables.append(TableVariable(info, create))
 
@@ -59,7 +68,7 @@ def create_temp(interp: Interpreter, name: str, body: str) -> None:
     session = interp.session
     key = name.lower()
     _absent(session, name)
-    info, create = _described(session, interp, name, body, session.next_temp_name())
+    info, create = _described(session, name, body, session.next_temp_name())
     _create(session, create)
     session.temp_tables[key] = TempTable(info, create, len(interp.frames), session.transactions.id)
 
@@ -95,18 +104,19 @@ def drop_temp(session: SqlSession, name: str) -> bool:
 def leave(interp: Interpreter, frame: Frame) -> None:
     """What a frame made ends with it; a batch's #temp tables live as long as the session."""
     session = interp.session
-    relations = [info.relation for info in frame.tables.values()]
+    relations = [info.relation for info in frame.tables.values() if _counts(info)]
+    declared = {info.relation for info in frame.tables.values()}
     depth = len(interp.frames)
     if depth > 1:
         for name in [name for name, table in session.temp_tables.items() if table.depth >= depth]:
             relations.append(session.temp_tables.pop(name).info.relation)
-    if relations:
+    if declared:
         session.table_variables = [
-            variable for variable in session.table_variables if variable.info.relation not in relations
+            variable for variable in session.table_variables if variable.info.relation not in declared
         ]
-        # What a failed transaction made goes with it.
-        if not session.backend.broken and not session.backend.failed:
-            session.backend.script(f"DROP TABLE IF EXISTS {', '.join(relations)}")
+    # What a failed transaction made goes with it.
+    if relations and not session.backend.broken and not session.backend.failed:
+        session.backend.script(f"DROP TABLE IF EXISTS {', '.join(relations)}")
 
 
 def rolling_back(session: SqlSession) -> None:
@@ -153,7 +163,13 @@ def _sequence(info: TableInfo) -> str | None:
     return None if column is None else f"{info.relation}_{column}_seq"
 
 
+def _counts(info: TableInfo) -> bool:
+    """Whether a sequence gives values of the table."""
+    return any(column.identity or column.type.name == "rowversion" for column in info.columns)
+
+
 def _create(session: SqlSession, create: str) -> None:
+    session.backend.standing.others = True
     session.backend.script(create)
 
 
@@ -162,10 +178,7 @@ def _absent(session: SqlSession, name: str) -> None:
         raise SqlError(2714, f"There is already an object named '{name}' in the database.", state=6)
 
 
-def _described(session: SqlSession, interp: Interpreter, name: str, body: str, relation: str) -> tuple[TableInfo, str]:
-    key = (name, body, relation, interp.session.principal.database_id)
-    found = session.described.get(key)
-    if found is None:
-        found = session.ddl.describe_table(name, body, relation)
-        session.described[key] = found
-    return found
+def _described(session: SqlSession, name: str, body: str, relation: str) -> tuple[TableInfo, str]:
+    # An expression in it is compiled for the database that the session is in.
+    key = ("local table", name, body, relation, session.principal.database_id)
+    return session.catalog.fact(key, lambda: session.ddl.describe_table(name, body, relation))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tsqldev.catalog import Access, Login, Principal
@@ -61,8 +62,8 @@ class SqlSession(Identity):
         self.backend = backend
         connection = backend.connection
         record.backend_pid = connection.info.backend_pid
-        self.access = Access(connection)
         self.catalog = SessionCatalog(connection, engine.definitions)
+        self.access = Access(connection, self.catalog.fact)
         self.ddl = Ddl(connection, self.catalog, self.access)
         self.transactions = Transactions(self.backend, self)
         self.interp = Interpreter(self)
@@ -80,7 +81,6 @@ class SqlSession(Identity):
         self.session_context: dict[str, tuple[object, bool]] = {}
         self.temp_tables: dict[str, scratch.TempTable] = {}
         self.table_variables: list[scratch.TableVariable] = []
-        self.described: dict[tuple[object, ...], tuple[TableInfo, str]] = {}
         self.prepared: dict[int, Prepared] = {}
         self.capturing = False
         self._temp_names = 0
@@ -306,6 +306,12 @@ class SqlSession(Identity):
 
     # -- events of the transaction
 
+    def transaction_started(self, snapshot: bool) -> None:
+        self.catalog.began(snapshot=snapshot)
+
+    def transaction_commits(self) -> None:
+        self.catalog.committing()
+
     def transaction_began(self, descriptor: int) -> None:
         self.sink.transaction_began(descriptor)
 
@@ -322,7 +328,9 @@ class SqlSession(Identity):
         scratch.brought_back(self)
 
     def transaction_ended(self, transaction_id: int, committed: bool) -> None:
-        self.catalog.ended(committed=committed, snapshot=self.transactions.snapshot)
+        self.catalog.ended()
+        if committed:
+            self.backend.standing.committed()
         self.engine.registry.locks.release_owner(Owner(self.spid, transaction_id))
         if not committed and not self.backend.broken:
             scratch.rolled_back(self, transaction_id)
@@ -332,6 +340,7 @@ class SqlSession(Identity):
     def settings_lost(self) -> None:
         super().settings_lost()
         self.catalog.rolled_back()
+        self.backend.standing.rolled_back()
 
     def check(self, uses: Sequence[ObjectUse], chain_owner: int | None) -> None:
         """Raises 229 where the session may not do that, 3952 where a snapshot may not be taken."""
@@ -393,21 +402,24 @@ class SqlSession(Identity):
         if not uses or self.transactions.isolation != "SNAPSHOT":
             return
         for database in {use.database for use in uses if use.permission != "CONNECT"}:
-            rows, _ = self.backend.run(
-                "select database_id in (1, 4) or meta.option(options, 'allow_snapshot_isolation', '0') = '1'"
-                " from meta.databases where key = meta.fold($1)",
-                [nvarchar(128)],
-                [database],
-            )
-            if rows and not rows[0][0]:
+            if not self.catalog.fact(("snapshot", database), partial(self._allows_snapshot, database)):
                 raise SqlError(
                     3952,
                     f"Snapshot isolation transaction failed accessing database '{database}' because snapshot isolation "
                     "is not allowed in this database. Use ALTER DATABASE to allow snapshot isolation.",
                 )
 
+    def _allows_snapshot(self, database: str) -> bool:
+        rows, _ = self.backend.run(
+            "select database_id in (1, 4) or meta.option(options, 'allow_snapshot_isolation', '0') = '1'"
+            " from meta.databases where key = meta.fold($1)",
+            [nvarchar(128)],
+            [database],
+        )
+        return not rows or bool(rows[0][0])
+
     def sees_server_state(self) -> bool:
         return any(
-            self.catalog.holds(self.access, self.principal, permission)
+            self.access.holds(self.principal, "SERVER", 0, permission)
             for permission in ("VIEW SERVER STATE", "VIEW SERVER PERFORMANCE STATE")
         )

@@ -32,6 +32,12 @@ def next_transaction_id() -> int:
 
 
 class TransactionEvents(Protocol):
+    def transaction_started(self, snapshot: bool) -> None:
+        """PostgreSQL has begun one, announced to the client or not."""
+
+    def transaction_commits(self) -> None:
+        """PostgreSQL is about to be told to commit; `transaction_ended` follows, whatever comes of it."""
+
     def transaction_began(self, descriptor: int) -> None: ...
     def transaction_committed(self, descriptor: int) -> None: ...
     def transaction_rolled_back(self, descriptor: int) -> None: ...
@@ -209,13 +215,16 @@ class Transactions:
         self.auto = False
         self.wrote = False
         self._savepoints.clear()
+        self._events.transaction_started(self.snapshot)
         if announce:
             self._events.transaction_began(self.id)
 
     def _end(self, *, committed: bool) -> None:
         transaction, automatic = self.id, self.auto
         try:
-            if not committed:
+            if committed:
+                self._events.transaction_commits()
+            else:
                 self._events.rolling_back()
             if not self._backend.broken:
                 self._backend.script("COMMIT" if committed else "ROLLBACK")
