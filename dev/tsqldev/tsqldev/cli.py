@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import secrets
@@ -75,6 +76,9 @@ def _serve(options: argparse.Namespace) -> int:
             if options.port_file:
                 _write(options.port_file, f"{served.port}\n")
             print(f"tsqldev: ready on {served.host}:{served.port}", flush=True)
+            # What is there by now stays: the collector need not look at all of it again and again.
+            gc.freeze()
+            gc.set_threshold(10_000, 10, 10)
             stop.wait()
             if options.port_file:
                 options.port_file.unlink(missing_ok=True)
