@@ -114,6 +114,13 @@ def test_an_attempt_is_named_by_a_digest_text_only() -> None:
         operation_key("manual__1")
 
 
+def test_the_subject_of_a_database_is_its_guid_and_its_creation_time_as_enrolled_before() -> None:
+    """Enrolled subjects are compared for as long as their databases live: these bytes never change."""
+    token = "2026-11-29T00:00:00"
+    text = f'{{"create_token":"{token}","database_guid":"{CLICKHOUSE}","schema":"dpone.mssql-database-identity.v1"}}'
+    assert mssql_physical_subject_sha256(CLICKHOUSE, token) == sha(text)
+
+
 def test_a_domain_of_another_engine_has_no_database_to_enroll() -> None:
     subject = mssql_physical_subject_sha256(CLICKHOUSE, "2026-11-29T00:00:00")
     with pytest.raises(ConfigurationError):
