@@ -12,10 +12,11 @@ import pytest
 
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from airflow_provider_dpone.contracts.gate_evidence import GateObservation
-from airflow_provider_dpone.contracts.nonproduction.fixtures import PlanOriginal
+from airflow_provider_dpone.contracts.nonproduction.fixtures import Fixture, PlanObject, PlanOriginal
+from airflow_provider_dpone.contracts.ownership import PhysicalClaim
 from airflow_provider_dpone.contracts.proof import AttemptProof, Authority
 from airflow_provider_dpone.contracts.snapshot import SnapshotLimits, SnapshotRecord, snapshot_record_from
-from tests.support.ledger_records import SERVICE, sha
+from tests.support.ledger_records import CLICKHOUSE, SERVICE, sha
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "digests.json").read_text(encoding="utf-8"))
 
@@ -38,6 +39,32 @@ OUTCOME = AttemptProof(
     outcome_state="FAILED",
 )
 FILE = PlanOriginal(path="plans/seed.sql", sha256=sha("file"), size_bytes=1)
+
+FIXTURE = Fixture(
+    fixture_id="f",
+    profile="small_v1",
+    recipe_original=FILE,
+    parameters=(("row_count", 3), ("with_nulls", True)),
+    bindings=(("source", "a"), ("target", "b")),
+)
+TABLE = PlanObject(
+    object_id="a",
+    connector="clickhouse",
+    service_id=CLICKHOUSE,
+    physical_subject_sha256=sha("database"),
+    subject_sha256=sha("table"),
+    object_kind="table",
+    qualified_name=("flights", "flights"),
+)
+CLAIM = PhysicalClaim(
+    connector="mssql",
+    service_id=SERVICE,
+    physical_subject_sha256=sha("database"),
+    observation_sha256=sha("observation"),
+    role="mutation_and_retained_source",
+    read_subjects=(sha("read"),),
+    write_subjects=(sha("write"),),
+)
 
 
 def snapshot() -> SnapshotRecord:
@@ -72,6 +99,28 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (OUTCOME, {"outcome_state": None}, "proof_outcome_state"),
     (OUTCOME, {"outcome_state": "RUNNING"}, "proof_outcome_state"),
     (OUTCOME, {"kind": "QUIESCENCE"}, "proof_outcome_state"),
+    (FIXTURE, {"recipe_original": None}, "plan_originals"),
+    (FIXTURE, {"profile": "Small"}, "plan_profile"),
+    (FIXTURE, {"parameters": (("row_count", 100_001),)}, "plan_profile"),
+    (FIXTURE, {"parameters": (("with_nulls", "yes"),)}, "plan_profile"),
+    (FIXTURE, {"parameters": ()}, "closure"),
+    (FIXTURE, {"bindings": (("target", "a"), ("source", "b"))}, "plan_bindings"),
+    (FIXTURE, {"bindings": (("source", "a"), ("target", "a"))}, "plan_bindings"),
+    (TABLE, {"qualified_name": ()}, "array"),
+    (TABLE, {"qualified_name": ("a", "b", "c")}, "plan_objects"),
+    (TABLE, {"qualified_name": ["a", "b"]}, "plan_objects"),
+    (TABLE, {"object_kind": "view"}, "plan_objects"),
+    (TABLE, {"connector": "another"}, "plan_objects"),
+    (CLAIM, {"connector": "another"}, "physical_connector"),
+    (CLAIM, {"role": "another"}, "physical_claim_role"),
+    (CLAIM, {"service_id": "x"}, "physical_claim"),
+    (CLAIM, {"physical_subject_sha256": "x"}, "physical_claim"),
+    (CLAIM, {"observation_sha256": "x"}, "physical_claim"),
+    (CLAIM, {"read_subjects": ("x",)}, "physical_claim"),
+    (CLAIM, {"write_subjects": ("x",)}, "physical_claim"),
+    (CLAIM, {"role": "retained_source"}, "physical_claim_role_scope"),
+    (CLAIM, {"role": "mutation", "write_subjects": ()}, "physical_claim_role_scope"),
+    (CLAIM, {"read_subjects": ()}, "physical_claim_role_scope"),
 ]
 
 

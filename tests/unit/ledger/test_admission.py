@@ -81,6 +81,13 @@ def test_each_rule_refuses_by_its_own_name(state: AdmissionState, error: type[Gu
     assert refused.value.reason == reason
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_duplicate_names_the_operation_that_is_there(number: int) -> None:
+    with pytest.raises(Duplicate) as refused:
+        admission.decide(ATTEMPT, WHERE, replace(GOOD, tries=[(sha("x"), number, "FAILED", PARENT.sha256)]))
+    assert refused.value.details == {"operation_key": sha("x"), "state": "FAILED"}
+
+
 def test_an_overlap_names_who_blocks() -> None:
     with pytest.raises(Overlap) as refused:
         admission.decide(ATTEMPT, WHERE, replace(GOOD, blockers=[(sha("other"), "execution", "COMMIT_UNKNOWN")]))

@@ -71,3 +71,20 @@ def test_a_line_of_another_format_is_refused_instead_of_half_understood() -> Non
         list(definition._table_lines("CREATE TABLE [a].[b] (\n    [c] money NOT NULL\n);"))
     with pytest.raises(ConfigurationError, match="another format"):
         list(definition._table_lines("CREATE TABLE [a].[b] (\n    INDEX [i] ([c])\n);"))
+
+
+def test_what_may_be_null_and_every_primary_key_is_in_the_expected_catalog() -> None:
+    rows = [line.split("|") for line in definition.structure_lines(SETTINGS)]
+    assert {(row[2], row[4]) for row in rows if row[0] == "column" and row[9] == "1"} == {
+        ("attempt_coordinates", "mapped_input_sha256"),
+        ("composition_domains", "owner_key"),
+        ("composition_login_gates", "disabled_evidence_sha256"),
+        ("composition_operations", "closed_gates_proof_sha256"),
+        ("composition_operations", "outcome_proof_sha256"),
+        ("composition_operations", "quiescence_proof_sha256"),
+        ("source_charges", "operation_key"),
+    }
+    assert {row[9] for row in rows if row[0] == "column"} == {"0", "1"}
+    assert {row[2] for row in rows if row[0] == "index" and row[6] == "1"} == {
+        name for _, name in definition.table_names(SETTINGS)
+    }
