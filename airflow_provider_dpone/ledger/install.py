@@ -98,7 +98,10 @@ def audit(connect: Connect, settings: LedgerSettings) -> AuditReport:
     """
 
     def query(transaction: ControlTransaction) -> AuditReport:
-        keys, *results = transaction.run(("all_keys", []), ("history", []), ("inventory", []))
+        keys, rights, *results = transaction.run(
+            ("all_keys", []), ("foreign_rights", []), ("history", []), ("inventory", [])
+        )
+        inventory.verify_rights(rights)
         history.verify(results[: len(history.FINDINGS)])
         domains = inventory.verify(results[len(history.FINDINGS) :])
         proofs = evidence = records = 0

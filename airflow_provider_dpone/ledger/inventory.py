@@ -37,6 +37,18 @@ def verify(results: Sequence[Rows]) -> int:
     return len(domains)
 
 
+def verify_rights(rows: Rows) -> None:
+    """Nobody has a right in the control database that no role needs. The result set of ``foreign_rights``."""
+    if rows:
+        named = [f"{who} has {right} on {what}" for who, right, what in rows]
+        raise LedgerTampered(
+            "foreign_right",
+            happened=f"rights were given in the control database that no role has: {'; '.join(sorted(named)[:6])}.",
+            check="docs/roles.md and `dponectl ledger render-grants`, and who gave them.",
+            details={"rights": sorted(named)},
+        )
+
+
 def _verify_identities(domains: Rows, enrollments: Rows) -> None:
     """A guard is the digest of its domain's identity, and a database's identity is its domain's subject."""
     subjects = {}

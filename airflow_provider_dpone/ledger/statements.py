@@ -68,6 +68,7 @@ class LedgerSql:
             "extension_text": _text(settings.extension_schema),
             "authority_text": _text(quote_mssql(settings.control_schema, "composition_authority")),
             "incarnation_text": _text(quote_mssql(settings.extension_schema, "incarnation")),
+            "receipts_text": _text(quote_mssql(settings.extension_schema, "gate_receipts")),
             "trust": quote_mssql(settings.trust_schema),
             "registration": quote_mssql(settings.registration_schema),
             "trust_text": _text(settings.trust_schema),

@@ -85,3 +85,29 @@ SELECT s.[operation_key], s.[guard_id], s.[fencing_epoch]
 FROM {{control}}.[composition_operation_domains] AS s
 INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = s.[operation_key] AND p.[operation_family] = 'qualification'
 ORDER BY s.[operation_key], s.[guard_id];
+
+-- name: foreign_rights
+-- Rights in this database that no role of docs/roles.md has: who, what, and on what. Nobody deletes, defines or owns here but
+-- the database's owner; nothing is everybody's; and who may insert into the extension group may not insert receipts.
+SELECT u.[name], p.[permission_name], COALESCE(s.[name] + N'.' + o.[name], s.[name], DB_NAME())
+FROM sys.database_permissions AS p
+INNER JOIN sys.database_principals AS u ON u.[principal_id] = p.[grantee_principal_id]
+LEFT JOIN sys.objects AS o ON p.[class] = 1 AND o.[object_id] = p.[major_id]
+LEFT JOIN sys.schemas AS s ON s.[schema_id] = CASE WHEN p.[class] = 3 THEN p.[major_id] ELSE o.[schema_id] END
+WHERE p.[state] IN ('G', 'W')
+  AND ((p.[class] = 0 AND (u.[principal_id] = 2 OR (p.[permission_name] NOT IN (N'CONNECT', N'VIEW DEFINITION') AND p.[permission_name] NOT LIKE N'VIEW ANY COLUMN%')))
+       OR (p.[class] IN (1, 3) AND s.[name] IN ({{control_text}}, {{extension_text}})
+           AND (u.[principal_id] IN (0, 2) OR p.[state] = 'W' OR p.[permission_name] NOT IN (N'SELECT', N'INSERT', N'UPDATE', N'VIEW DEFINITION'))))
+UNION ALL
+SELECT u.[name], N'MEMBER', r.[name]
+FROM sys.database_role_members AS m
+INNER JOIN sys.database_principals AS r ON r.[principal_id] = m.[role_principal_id]
+INNER JOIN sys.database_principals AS u ON u.[principal_id] = m.[member_principal_id]
+WHERE r.[is_fixed_role] = 1 AND r.[name] NOT IN (N'db_datareader', N'db_denydatareader', N'db_denydatawriter') AND u.[principal_id] <> 1
+UNION ALL
+SELECT u.[name], N'INSERT', N'gate_receipts'
+FROM sys.database_permissions AS p
+INNER JOIN sys.database_principals AS u ON u.[principal_id] = p.[grantee_principal_id]
+LEFT JOIN sys.database_permissions AS d ON d.[grantee_principal_id] = p.[grantee_principal_id] AND d.[class] = 1 AND d.[state] = 'D'
+    AND d.[permission_name] = N'INSERT' AND d.[major_id] = OBJECT_ID({{receipts_text}}, N'U')
+WHERE p.[class] = 3 AND p.[major_id] = SCHEMA_ID({{extension_text}}) AND p.[permission_name] = N'INSERT' AND p.[state] IN ('G', 'W') AND d.[major_id] IS NULL;

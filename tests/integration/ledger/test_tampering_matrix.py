@@ -424,6 +424,46 @@ def test_a_changed_catalog(world: World, name: str, asking: list[str]) -> None:
             world.send(batch)
 
 
+# Rights
+
+RIGHTS = {
+    "DELETE on a table": ("GRANT DELETE ON OBJECT::dpone_control.composition_proofs TO [{}]", "mallory"),
+    "ALTER on a schema": ("GRANT ALTER ON SCHEMA::dpone_ext TO [{}]", "mallory"),
+    "CONTROL of the database": ("GRANT CONTROL TO [{}]", "mallory"),
+    "for everybody": ("GRANT SELECT ON SCHEMA::dpone_control TO [public]", "public"),
+    "handed on": ("GRANT SELECT ON SCHEMA::dpone_control TO [{}] WITH GRANT OPTION", "mallory"),
+    "membership": ("ALTER ROLE [db_owner] ADD MEMBER [{}]", "mallory"),
+    "receipts": ("GRANT INSERT ON SCHEMA::dpone_ext TO [{}]", "mallory"),
+}
+
+
+@pytest.fixture(scope="module")
+def mallory(world: World) -> Iterator[str]:
+    """A user of the control database who should have nothing in it."""
+    name = f"mallory {secrets.token_hex(4)}"
+    world.send(f"CREATE USER [{name}] WITHOUT LOGIN")
+    yield name
+    world.send(f"DROP USER [{name}]")
+
+
+@pytest.mark.parametrize("name", RIGHTS, ids=lambda name: name.replace(" ", "-"))
+def test_a_right_that_no_role_has(world: World, mallory: str, name: str) -> None:
+    statement, who = RIGHTS[name]
+    give = statement.format(mallory)
+    take = give.replace("GRANT ", "REVOKE ", 1).replace(" TO ", " FROM ").replace("ADD MEMBER", "DROP MEMBER")
+    if "WITH GRANT OPTION" in give:
+        take = take.replace(" WITH GRANT OPTION", " CASCADE")
+    world.send(give)
+    try:
+        with pytest.raises(LedgerTampered) as refused:
+            would_commit(world.calls["audit"])
+        assert refused.value.reason == "foreign_right"
+        assert who in str(refused.value)
+    finally:
+        world.send(take)
+    assert not would_commit(world.calls["audit"])
+
+
 # Rows
 
 
