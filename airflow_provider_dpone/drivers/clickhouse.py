@@ -6,6 +6,7 @@ sent once. ``insert``, ``insert_df`` and ``raw_insert`` with bytes are sent agai
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -67,6 +68,38 @@ def connect(dsn: ClickHouseDsn, *, settings: Mapping[str, object] | None = None)
             pool_mgr=get_pool_manager(verify=dsn.verify),
         )
     except ClickHouseError as err:
-        raise ControlUnavailable(
-            "clickhouse_connect", happened=f"no answer from {dsn.host}:{dsn.port} as {dsn.user}: {err}"
-        ) from err
+        raise _no_answer(dsn, err) from err
+
+
+class StandingAccount:
+    """Clients of one account that is used again and again: a thread's first use opens one, as ``connect`` does.
+
+    A new client asks the server for its version and its settings, thousands of rows, so it is kept. Every use begins
+    with a new connection, on which the server has answered: one that idled may be closed under a statement, and whether
+    that was done is then unknown.
+    """
+
+    def __init__(self, dsn: ClickHouseDsn) -> None:
+        self.dsn = dsn
+        self._opened = threading.local()
+
+    def client(self) -> Client:
+        """For one use: do not keep it, and do not close it. Raises ControlUnavailable when the server does not answer."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        client: Client | None = getattr(self._opened, "client", None)
+        if client is None:
+            self._opened.client = client = connect(self.dsn)
+            return client
+        client.close_connections()
+        try:
+            client.command("SELECT 1", use_database=False)
+        except ClickHouseError as err:
+            raise _no_answer(self.dsn, err) from err
+        return client
+
+
+def _no_answer(dsn: ClickHouseDsn, err: Exception) -> ControlUnavailable:
+    return ControlUnavailable(
+        "clickhouse_connect", happened=f"no answer from {dsn.host}:{dsn.port} as {dsn.user}: {err}"
+    )

@@ -25,7 +25,7 @@ from airflow_provider_dpone.contracts.errors import (
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_clickhouse_principal
 from airflow_provider_dpone.drivers import Secret, load_sql, quote_clickhouse
-from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, StandingAccount, connect
 from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
 from airflow_provider_dpone.gates.clickhouse_users import (
     LOST,
@@ -68,8 +68,8 @@ class ClickHouseGate:
         read_interval_seconds: float = 0.25,
     ) -> None:
         self.service_id = service_id
-        self._access = access
-        self._observer = observer
+        self._access = StandingAccount(access)
+        self._observer = StandingAccount(observer)
         self._host = host_clause(host)
         self._lifetime = lifetime
         self._interval = read_interval_seconds
@@ -83,13 +83,13 @@ class ClickHouseGate:
         if str(access.command(_SQL.text("may_manage"))) != "1":
             raise ConfigurationError(
                 "clickhouse_access_rights",
-                happened=f"{self._access.user} may not manage users, or may not kill their queries.",
+                happened=f"{self._access.dsn.user} may not manage users, or may not kill their queries.",
                 check="GRANT ACCESS MANAGEMENT, KILL QUERY ON *.* to the account of dpone_clickhouse_admin.",
             )
         user = quote_clickhouse(f"dpone_c_{uuid.uuid4().hex}")
         must(access, _SQL.text("create_tombstone", user=user, valid_until=_EXPIRED, **hashed(Secret.generate())))
         must(access, _SQL.text("drop_user", user=user))
-        observer = connect(self._observer)
+        observer = self._observer.client()
         self._identity(observer)
         self._require_sight(observer)
 
@@ -97,7 +97,7 @@ class ClickHouseGate:
         if str(observer.command(_SQL.text("may_observe"))) != "1":
             raise ConfigurationError(
                 "clickhouse_observer_rights",
-                happened=f"{self._observer.user} may not see every table: it would see fewer rows, and no error.",
+                happened=f"{self._observer.dsn.user} may not see every table: it would see fewer rows, and no error.",
                 check="GRANT SELECT, SHOW TABLES ON *.* to the observer.",
             )
 
@@ -145,7 +145,7 @@ class ClickHouseGate:
                 happened=f"the rights of {principal.name} read back as {found}, expected {wanted}.",
             )
         try:
-            writer = connect(self._access.for_user(principal.name, secret))
+            writer = connect(self._access.dsn.for_user(principal.name, secret))
         except ControlUnavailable as err:
             raise OutcomeUnknown(
                 "clickhouse_user_unverified",
@@ -200,7 +200,7 @@ class ClickHouseGate:
                 happened=f"quiescence of {principal.name} was asked for and its gate is not closed.",
                 not_done="no proof was made.",
             )
-        observer = connect(self._observer)
+        observer = self._observer.client()
         identity = self._identity(observer)
         self._require_sight(observer)
         control = self._positive_control(access, observer)
@@ -252,7 +252,7 @@ class ClickHouseGate:
         soon = f"'{datetime.now(UTC) + timedelta(minutes=5):%Y-%m-%d %H:%M:%S}'"
         must(access, _SQL.text("create_user", user=user, valid_until=soon, host=self._host, **hashed(secret)))
         try:
-            subject = connect(self._access.for_user(name, secret))
+            subject = connect(self._access.dsn.for_user(name, secret))
             seen = None
             for seconds in ("0.1", "1", "3"):
                 seen = seen or _watch(subject, observer, query_id, seconds)
@@ -268,7 +268,7 @@ class ClickHouseGate:
         return {"user_name": name, "query_id": query_id, "seen": True}
 
     def _access_client(self) -> Client:
-        client = connect(self._access)
+        client = self._access.client()
         self._identity(client)
         return client
 

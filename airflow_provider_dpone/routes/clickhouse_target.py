@@ -6,14 +6,13 @@ Nothing here writes a row or decides an outcome. The content of a table is read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_dpone.contracts.canonical import exact_sha256
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import load_sql, quote_clickhouse
-from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, StandingAccount
 from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
 from airflow_provider_dpone.routes.content import Content
 from airflow_provider_dpone.routes.types import NARROW_DAYS, WIDE_DAYS, Carrier
@@ -52,19 +51,20 @@ class ClickHouseTarget:
         self.service_id = service_id
         self.database = database
         self.table = table
-        self._access = access
-        self._observer = observer
+        self._access = StandingAccount(access)
+        self._observer = StandingAccount(observer)
 
     def observe(self) -> Client:
-        return connect(self._observer)
+        """A client for one use."""
+        return self._observer.client()
 
     def database_engine(self) -> str:
         return self._database()[0]
 
     def _database(self) -> tuple[str, str, str]:
         """Engine, UUID and server identity, as they are now."""
-        with closing(self.observe()) as client:
-            rows = client.query(_SQL.text("database"), parameters={"database": self.database}).result_rows
+        client = self.observe()
+        rows = client.query(_SQL.text("database"), parameters={"database": self.database}).result_rows
         if not rows:
             raise ConfigurationError("target_database", happened=f"the database {self.database} does not exist.")
         engine, uuid, service_id = rows[0]
@@ -87,9 +87,9 @@ class ClickHouseTarget:
 
     def tables(self, *names: str) -> Mapping[str, Table]:
         """Those of the names that exist now, in one read."""
-        with closing(self.observe()) as client:
-            parameters = {"database": self.database, "names": list(names)}
-            found = client.query(_SQL.text("tables"), parameters=parameters).result_rows
+        client = self.observe()
+        parameters = {"database": self.database, "names": list(names)}
+        found = client.query(_SQL.text("tables"), parameters=parameters).result_rows
         return {
             name: Table(name=name, uuid=uuid, engine=engine, engine_full=full, rows=rows, bytes=size, age_seconds=age)
             for name, uuid, engine, full, rows, size, age in found
@@ -118,9 +118,9 @@ class ClickHouseTarget:
 
     def columns(self, table: str) -> tuple[tuple[str, str], ...]:
         """Names and types in order; computed columns are refused."""
-        with closing(self.observe()) as client:
-            parameters = {"database": self.database, "table": table}
-            rows = client.query(_SQL.text("columns"), parameters=parameters).result_rows
+        client = self.observe()
+        parameters = {"database": self.database, "table": table}
+        rows = client.query(_SQL.text("columns"), parameters=parameters).result_rows
         for name, _, default in rows:
             if default not in ("", "DEFAULT"):
                 raise ConfigurationError(
@@ -130,8 +130,8 @@ class ClickHouseTarget:
 
     def days(self) -> tuple[int, int]:
         """First and last day that this server's date types hold, asked of the server itself."""
-        with closing(self.observe()) as client:
-            first, last = client.query(_SQL.text("ranges")).result_rows[0]
+        client = self.observe()
+        first, last = client.query(_SQL.text("ranges")).result_rows[0]
         wide = str(first).startswith("0001-01-01") and str(last) == "9999-12-31"
         return WIDE_DAYS if wide else NARROW_DAYS
 
@@ -146,17 +146,17 @@ class ClickHouseTarget:
             uuid=f"'{uuid}'",
             target=quote_clickhouse(self.database, self.table),
         )
-        with closing(connect(self._access)) as client:
-            try:
-                client.command(statement)
-            except ClickHouseError as err:
-                # Without a number there was no answer: whether the table is there now is read below.
-                if getattr(err, "code", None) is not None:
-                    raise ConfigurationError(
-                        "staging_table",
-                        happened=f"ClickHouse did not create the staging table {self.database}.{name}: {err}",
-                        check="whether the table exists already: then another process works for this attempt.",
-                    ) from err
+        client = self._access.client()
+        try:
+            client.command(statement)
+        except ClickHouseError as err:
+            # Without a number there was no answer: whether the table is there now is read below.
+            if getattr(err, "code", None) is not None:
+                raise ConfigurationError(
+                    "staging_table",
+                    happened=f"ClickHouse did not create the staging table {self.database}.{name}: {err}",
+                    check="whether the table exists already: then another process works for this attempt.",
+                ) from err
         found = self.tables(name).get(name)
         if found is None or found.uuid != str(uuid) or self.columns(name) != self.columns(self.table):
             raise ConfigurationError(
@@ -176,23 +176,23 @@ class ClickHouseTarget:
             staging=quote_clickhouse(self.database, staging),
             retired=quote_clickhouse(self.database, retired),
         )
-        with closing(connect(self._access)) as client:
-            try:
-                client.command(statement)
-            except ClickHouseError:
-                # Lost reply, or another closer was first: what counts is whether the name is gone.
-                if staging in self.tables(staging):
-                    raise
+        client = self._access.client()
+        try:
+            client.command(statement)
+        except ClickHouseError:
+            # Lost reply, or another closer was first: what counts is whether the name is gone.
+            if staging in self.tables(staging):
+                raise
 
     def left_tables(self) -> Mapping[str, tuple[int, int]]:
         """Staging and retired tables of attempts in this database: age in seconds, bytes."""
-        with closing(self.observe()) as client:
-            rows = client.query(_SQL.text("attempt_tables"), parameters={"database": self.database}).result_rows
+        client = self.observe()
+        rows = client.query(_SQL.text("attempt_tables"), parameters={"database": self.database}).result_rows
         return {str(name): (int(age), int(size)) for name, age, size in rows}
 
     def drop(self, name: str) -> None:
-        with closing(connect(self._access)) as client:
-            client.command(_SQL.text("drop", table=quote_clickhouse(self.database, name)))
+        client = self._access.client()
+        client.command(_SQL.text("drop", table=quote_clickhouse(self.database, name)))
 
     def content(self, table: str, carriers: Sequence[Carrier]) -> Content:
         """What the table holds, read back by the observer in bounded batches."""
@@ -205,13 +205,13 @@ class ClickHouseTarget:
         statement = _SQL.text("rows", columns=columns, table=quote_clickhouse(self.database, table))
         found = Content(carriers)
         settings = {"output_format_arrow_string_as_string": 0, "output_format_arrow_low_cardinality_as_dictionary": 0}
-        with closing(self.observe()) as client:
-            stream: Any = client.raw_stream(statement, fmt="ArrowStream", settings=settings)
-            try:
-                for batch in pa.ipc.open_stream(stream):
-                    found.add(batch.columns)
-            finally:
-                stream.close()
+        client = self.observe()
+        stream: Any = client.raw_stream(statement, fmt="ArrowStream", settings=settings)
+        try:
+            for batch in pa.ipc.open_stream(stream):
+                found.add(batch.columns)
+        finally:
+            stream.close()
         return found
 
     def schema_sha256(self, table: str) -> str:

@@ -83,7 +83,10 @@ class World:
 
     @property
     def gate(self) -> ClickHouseGate:
-        return ClickHouseGate(service_id=self.service_id, access=self.access, observer=self.observer)
+        # A proof's two reads may be closer together than where a server queues work behind them.
+        return ClickHouseGate(
+            service_id=self.service_id, access=self.access, observer=self.observer, read_interval_seconds=0.02
+        )
 
     def target(self, table: str = "target") -> ClickHouseTarget:
         return ClickHouseTarget(
