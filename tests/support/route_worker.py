@@ -20,7 +20,7 @@ from tests.support.live_routes import route_from
 
 #: Step -> what is called there, and whether the process stops before or after that call.
 STEPS: dict[str, tuple[Any, str, str]] = {
-    "admitted": (GuardedAttempt, "work", "before"),
+    "admitted": (GuardedAttempt, "_work", "before"),
     "recorded": (PostgresToMsSqlRoute, "work", "before"),
     "issued": (WorkContext, "issue", "after"),
     "staging": (SourceRows, "_counted", "after"),
