@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_dpone.contracts.errors import ControlUnavailable
@@ -24,6 +24,23 @@ class PostgresDsn:
     app: str = "dpone"
     sslmode: str = "prefer"
     connect_timeout_seconds: int = 15
+    #: Server parameters of the session by name; a pooler may refuse them.
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def for_role(self, user: str, password: Secret, *, app: str, database: str | None = None) -> PostgresDsn:
+        """The same server as another role."""
+        return replace(self, user=user, password=password, app=app, database=database or self.database)
+
+
+def scram_verifier(user: str, password: Secret) -> str:
+    """What the server keeps instead of the password, made here: the clear text stands in no statement and in no log."""
+    from psycopg import pq
+
+    connection = pq.PGconn.connect_start(b"")  # an unconnected one: the computation needs no server
+    try:
+        return connection.encrypt_password(password.reveal().encode(), user.encode(), b"scram-sha-256").decode()
+    finally:
+        connection.finish()
 
 
 def connect(dsn: PostgresDsn) -> psycopg.Connection[tuple[Any, ...]]:
@@ -40,6 +57,7 @@ def connect(dsn: PostgresDsn) -> psycopg.Connection[tuple[Any, ...]]:
             application_name=dsn.app,
             sslmode=dsn.sslmode,
             connect_timeout=dsn.connect_timeout_seconds,
+            options=" ".join(f"-c {name}={value}" for name, value in dsn.settings) or None,
         )
     except psycopg.OperationalError as err:
         raise ControlUnavailable(

@@ -50,10 +50,9 @@ class ClickHousePublishGrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresExtractGrant:
-    """SELECT on exactly these tables of one schema."""
+    """Membership in the source role, which holds SELECT on what attempts may extract; ``database`` is read from."""
 
-    schema: str
-    tables: tuple[str, ...]
+    database: str
 
 
 Grant = MsSqlWriterGrant | ClickHouseIngestGrant | ClickHousePublishGrant | PostgresExtractGrant

@@ -19,7 +19,7 @@ from dpone_reconcile import checks
 from dpone_reconcile.checks import Check
 from dpone_reconcile.door import door
 from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
-from dpone_reconcile.ledger import AttemptRow, read_attempts, writers_left
+from dpone_reconcile.ledger import AttemptRow, read_attempts, roles_left, writers_left
 
 _COLUMNS = (
     *("workload", "task", "try", "map", "attempt", "epochs", "principals", "gate", "quiescent", "outcome"),
@@ -64,6 +64,7 @@ def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]
             _ledger(attempts),
             _tries(attempts, addresses["expected_tries"]),
             _writers(writers_left(control)),
+            _readers(roles_left(postgres)),
         ]
     finally:
         for engine in (control, warehouse, postgres, clickhouse):
@@ -97,6 +98,10 @@ def _tries(attempts: list[AttemptRow], expected: list[list[Any]]) -> Check:
 
 def _writers(left: list[str]) -> Check:
     return Check("no attempt login is enabled, none has a session", not left, "; ".join(left) or "none")
+
+
+def _readers(left: list[str]) -> Check:
+    return Check("no attempt role of PostgreSQL can log in, none has a session", not left, "; ".join(left) or "none")
 
 
 def _print(attempts: list[AttemptRow], found: list[Check]) -> None:

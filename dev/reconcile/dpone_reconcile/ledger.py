@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dpone_reconcile.engines import SqlServer
+from dpone_reconcile.engines import Postgres, SqlServer
 
 _ATTEMPTS = """
 SELECT c.workload_id, c.dag_id, c.run_id, c.task_id, c.try_number, c.map_index, o.operation_key, o.state,
@@ -36,6 +36,17 @@ _ENABLED_LOGINS = "SELECT name FROM sys.server_principals WHERE LEFT(name, 8) = 
 _SESSIONS = (
     "SELECT session_id, original_login_name FROM sys.dm_exec_sessions WHERE LEFT(original_login_name, 8) = 'dpone_a_'"
 )
+
+_ROLES = """
+SELECT r.rolname, CASE WHEN r.rolcanlogin THEN 'can log in' WHEN r.rolvaliduntil > now() THEN 'has not expired' END, false
+FROM pg_roles AS r WHERE left(r.rolname, 8) = 'dpone_a_'
+UNION ALL
+SELECT r.rolname, 'is a member of ' || m.roleid::regrole::text, false
+FROM pg_auth_members AS m INNER JOIN pg_roles AS r ON r.oid = m.member WHERE left(r.rolname, 8) = 'dpone_a_'
+UNION ALL
+SELECT usename, 'is open', true FROM pg_stat_activity WHERE left(usename, 8) = 'dpone_a_'
+ORDER BY 3 DESC, 1, 2
+"""
 
 
 @dataclass(slots=True)
@@ -108,7 +119,7 @@ def read_attempts(server: SqlServer) -> list[AttemptRow]:
             attempt.problems.append(f"the {kind} proof does not bind this attempt")
         if proof["evidence_sha256"] not in documents.get(str(key), set()):
             attempt.problems.append(f"the evidence of the {kind} proof is not stored")
-        if len(proof["authorities"]) != len(attempt.principals):
+        if len(proof["authorities"]) != sum(not each.startswith("postgres ") for each in attempt.principals):
             attempt.problems.append(f"the {kind} proof does not cover every principal")
         if sha256 == bound[str(key)][str(kind)]:
             attempt.proofs[str(kind)] = proof
@@ -121,6 +132,17 @@ def writers_left(server: SqlServer) -> list[str]:
     """Attempt logins that are enabled, and sessions that an attempt login opened: there must be none."""
     enabled = [f"the login {name} is enabled" for (name,) in server.rows(_ENABLED_LOGINS)]
     return enabled + [f"session {session} of {name} is open" for session, name in server.rows(_SESSIONS)]
+
+
+def roles_left(server: Postgres) -> list[str]:
+    """Attempt roles of the source that can log in, belong to something or have a session: there must be none."""
+    rows = list(server.rows(_ROLES))
+    left = [
+        f"{'a session of ' if session else ''}the role {name} {what}"
+        for name, what, session in rows
+        if what is not None
+    ]
+    return left if rows else ["no role of an attempt was ever made"]
 
 
 def digest(document: Any) -> str:
@@ -149,7 +171,7 @@ def _judge(attempt: AttemptRow) -> None:
     elif attempt.proofs["OUTCOME"]["outcome_state"] != attempt.state:
         attempt.problems.append("the outcome proof says something else than the state")
     if not attempt.gate and "CLOSED_GATES" in attempt.proofs:
-        # ClickHouse users have no row of their own: the proof says that they are closed.
+        # ClickHouse users and PostgreSQL roles have no row of their own: the proof says that they are closed.
         attempt.gate = "CLOSED"
     if attempt.gate != "CLOSED":
         attempt.problems.append(f"its gate is {attempt.gate or 'open'}")

@@ -1,0 +1,318 @@
+"""The PostgreSQL gate: one role an attempt, which reads what the source role reads and is barred for good at the end.
+
+The role's name is its identity: a PostgreSQL oid cannot be chosen. A name that was dropped and made again would be a
+new role with the old one's name while sessions of the old oid live on. So a closed role is never dropped: it stays as a
+tombstone that cannot log in and belongs to nothing, which also makes a late issuer's CREATE ROLE fail; and a session
+whose role is gone counts as present, whosever it was. Sessions are told by the oid that they logged in with, which
+SET ROLE does not change. No password leaves this process: CREATE ROLE carries a verifier that was made here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GateTampered,
+    NotQuiescent,
+    OutcomeUnknown,
+)
+from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_postgres_principal
+from airflow_provider_dpone.drivers import Secret, quote_postgres
+from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
+from airflow_provider_dpone.gates import postgres_roles, postgres_sessions
+from airflow_provider_dpone.gates.interface import Credential, Grant, PostgresExtractGrant
+from airflow_provider_dpone.gates.postgres_roles import MINIMUM_VERSION, SQL, Server, role_of, session_as
+
+if TYPE_CHECKING:
+    from airflow_provider_dpone.gates.postgres_roles import Session
+
+SCHEMA = "dpone.postgres-gate-observation.v1"
+_CONTROL_LIFETIME = timedelta(minutes=5)
+
+_log = logging.getLogger(__name__)
+
+
+class PostgresGate:
+    """Issues, closes and proves the PostgreSQL roles of attempts on one server.
+
+    ``issuer`` may create roles and hand out membership in ``source_role``, and it closes what it made; ``observer``
+    sees every session and can do nothing. Both connect to the server itself, never through a pooler.
+    """
+
+    connector: Connector = "postgres"
+
+    def __init__(
+        self,
+        *,
+        issuer: PostgresDsn,
+        observer: PostgresDsn,
+        source_role: str,
+        lifetime: timedelta = timedelta(days=1),
+        read_interval_seconds: float = 0.25,
+    ) -> None:
+        self._issuer = issuer
+        self._observer = observer
+        self._source_role = source_role
+        self._lifetime = lifetime
+        self._interval = read_interval_seconds
+
+    @cached_property
+    def service_id(self) -> str:
+        """Asked of the server once."""
+        with session_as(self._observer, "asking the server who it is") as session:
+            return postgres_roles.server_of(session).service_id
+
+    def require_ready(self) -> None:
+        """Refuse, before anything is admitted, a server or accounts with which no attempt could be issued or proven.
+
+        Whether roles can be made is found out by making one in a transaction that is rolled back.
+        """
+        with session_as(self._issuer, "looking at the issuer") as issuer:
+            server = self._server(issuer)
+            if server.version < MINIMUM_VERSION or server.standby:
+                what = "a standby" if server.standby else f"version {server.version_text}"
+                raise ConfigurationError(
+                    "postgres_server",
+                    happened=f"the source server is {what}; roles of attempts need a primary of version 16 or newer.",
+                    check="which server the connection of the PostgreSQL issuer names.",
+                )
+            self._require_issuer(issuer)
+            with issuer.transaction(force_rollback=True):
+                name = f"dpone_c_{uuid.uuid4().hex}"
+                postgres_roles.create(issuer, name, Secret.generate(), self._source_role, _CONTROL_LIFETIME)
+        with session_as(self._observer, "looking at the observer") as observer:
+            self._server(observer)
+            self._require_sight(observer)
+
+    def _require_issuer(self, issuer: Session) -> None:
+        row = issuer.execute(SQL.text("issuer").encode(), {"source_role": self._source_role}).fetchone()
+        assert row is not None
+        creates, superuser, exists, administers = row
+        wrong = [
+            text
+            for text, bad in (
+                ("is a superuser", superuser),
+                ("may not create roles", not creates),
+                (f"finds no role {self._source_role}", not exists),
+                (f"may not grant membership in {self._source_role}", exists and not administers),
+            )
+            if bad
+        ]
+        if wrong:
+            raise ConfigurationError(
+                "postgres_issuer_rights",
+                happened=f"{self._issuer.user}, the PostgreSQL issuer, {' and '.join(wrong)}.",
+                not_done="nothing was admitted or created.",
+                check="`dponectl source render`, and the role issuer in docs/roles.md.",
+            )
+
+    def _require_sight(self, observer: Session) -> None:
+        row = observer.execute(SQL.text("may_observe").encode()).fetchone()
+        if row is None or not row[0]:
+            raise ConfigurationError(
+                "postgres_observer_rights",
+                happened=f"{self._observer.user} may not see the sessions of other roles: it would see less, and no error.",
+                not_done="no absence was concluded.",
+                check="GRANT pg_read_all_stats TO the observer.",
+            )
+
+    def new_principal(self, purpose: Purpose) -> Principal:
+        """A random role identity of this server, which is asked who it is the first time."""
+        return new_postgres_principal(self.service_id, purpose)
+
+    def issue(self, operation: Operation, principal: Principal, grant: Grant) -> Credential:
+        """Create the journaled role with its one membership, and log in with it once."""
+        import psycopg
+
+        self._ours(principal)
+        if not isinstance(grant, PostgresExtractGrant):
+            raise ConfigurationError("grant", happened="a PostgreSQL role is granted the source role, nothing else.")
+        secret = Secret.generate()
+        name = principal.name
+        with session_as(self._issuer, f"creating {name}") as issuer:
+            self._server(issuer)
+            try:
+                with postgres_roles.serialized(issuer, name):
+                    if role_of(issuer, name) is not None:
+                        raise _exists(name)
+                    postgres_roles.create(issuer, name, secret, self._source_role, self._lifetime)
+            except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation) as err:
+                raise _exists(name) from err
+            except psycopg.OperationalError as err:
+                if err.sqlstate is not None:
+                    raise
+                # No reply is not a refusal: whether the role is there, its own login tells.
+                _log.info("the creation of %s was not answered: %s", name, " ".join(str(err).split()))
+        self._verify_issued(operation, principal, secret, grant)
+        return Credential(username=name, secret=secret)
+
+    def _verify_issued(
+        self, operation: Operation, principal: Principal, secret: Secret, grant: PostgresExtractGrant
+    ) -> None:
+        """Only the holder of this secret can log in; a role that a closer barred meanwhile cannot."""
+        import psycopg
+
+        app = f"dpone {operation.digest_prefix} verify"
+        dsn = self._issuer.for_role(principal.name, secret, app=app, database=grant.database)
+        try:
+            with connect(dsn) as session:
+                server, role = postgres_roles.server_of(session), role_of(session, principal.name)
+                own = session.execute(SQL.text("own_session").encode()).fetchone()
+        except (ControlUnavailable, psycopg.Error) as err:
+            said = " ".join(str(err).split())[:500]
+            raise OutcomeUnknown(
+                "postgres_role_unverified",
+                happened=f"the role {principal.name} has no session in {grant.database}: it was not created, or closed.",
+                check=f"CONNECT on {grant.database} of {self._source_role}, and pg_hba.conf. It was answered: {said}",
+            ) from err
+        assert own is not None
+        user, read_only, writable = own
+        memberships = () if role is None else role.memberships
+        if (user, read_only, memberships) != (principal.name, "on", (self._source_role,)):
+            raise GateTampered(
+                "postgres_role_not_as_issued",
+                happened=f"the session of {principal.name} is {user}, member of {list(memberships)}, read-only {read_only}.",
+            )
+        if server.service_id != self.service_id or server.standby:
+            raise GateTampered(
+                "postgres_service", happened="the role's own session is on another server, or a standby."
+            )
+        if writable:
+            raise ConfigurationError(
+                "postgres_source_writable",
+                happened=f"{self._source_role} can do more than read in {grant.database}: {', '.join(writable)}.",
+                not_done="nothing was read.",
+                check="what is granted to it, and to PUBLIC, on these tables.",
+            )
+
+    def close(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
+        """Bar the role for good, then end its sessions. Works also when the role was never created."""
+        self._ours(principal)
+        with session_as(self._issuer, f"closing {principal.name}") as issuer:
+            self._server(issuer)
+            postgres_roles.bar(issuer, principal.name)
+            role = role_of(issuer, principal.name)
+            if role is not None:
+                postgres_sessions.end(issuer, principal.name, role.oid)
+        if role is None or not role.closed:
+            raise _open(principal, role)
+        return self._observation(operation, principal, "CLOSED_GATES")
+
+    def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
+        """Evidence that the closed role has no session and no transaction: a positive control, then two reads apart."""
+        self._ours(principal)
+        name = principal.name
+        with (
+            session_as(self._issuer, f"ending sessions of {name}") as issuer,
+            session_as(self._observer, f"looking for {name}") as observer,
+        ):
+            self._server(issuer)
+            server = self._server(observer)
+            self._require_sight(observer)
+            role = role_of(observer, name)
+            if role is None or not role.closed:
+                raise _open(principal, role)
+            with self._positive_control(issuer, observer) as control:
+                # A login that passed just before the closing may have become a session after it.
+                postgres_sessions.end(issuer, name, role.oid)
+                reads = [postgres_sessions.look(observer, name, role.oid)]
+                time.sleep(self._interval)
+                reads.append(postgres_sessions.look(observer, name, role.oid))
+        if present := postgres_sessions.present(reads):
+            raise NotQuiescent(sessions=present)
+        return {
+            **self._observation(operation, principal, "QUIESCENCE"),
+            "positive_control": control,
+            "sessions": [],
+            "starting": [],
+            "prepared_transactions": [],
+            "reads": len(reads),
+            "server_version": server.version_text,
+            "observer": server.account,
+        }
+
+    @contextmanager
+    def _positive_control(self, issuer: Session, observer: Session) -> Iterator[Mapping[str, object]]:
+        """Log in as a role made for this, like an attempt's, and see that session with the observer's eyes.
+
+        The role is dropped when its session is gone: that of a dropped role would count as present.
+        """
+        name, secret = f"dpone_c_{uuid.uuid4().hex}", Secret.generate()
+        with issuer.transaction():
+            postgres_roles.create(issuer, name, secret, self._source_role, _CONTROL_LIFETIME)
+        pid = 0
+        try:
+            role = role_of(issuer, name)
+            with connect(self._issuer.for_role(name, secret, app="dpone positive control")) as control:
+                pid = control.info.backend_pid
+                seen = postgres_sessions.seen_as(observer, pid)
+            if role is None or seen != role.oid:
+                raise ConfigurationError(
+                    "postgres_observer_blind",
+                    happened=f"the observer saw {seen} where a session of {name} was there.",
+                    not_done="no absence was concluded.",
+                    check="pg_read_all_stats of the observer, and that both accounts reach the same server, no pooler.",
+                )
+            yield {"role_name": name, "pid": pid, "seen": True}
+        finally:
+            postgres_sessions.wait_gone(observer, pid, seconds=5.0)
+            issuer.execute(SQL.text("drop_role", role=quote_postgres(name)).encode())
+
+    def _observation(self, operation: Operation, principal: Principal, kind: str) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            "kind": kind,
+            "attempt_sha256": operation.attempt_sha256,
+            "service_id": self.service_id,
+            "principal_id": principal.principal_id,
+            "role_name": principal.name,
+            "tombstone": True,
+            "login": False,
+            "memberships": [],
+        }
+
+    def _server(self, session: Session) -> Server:
+        server = postgres_roles.server_of(session)
+        if server.service_id != self.service_id:
+            raise GateTampered(
+                "postgres_service",
+                happened=f"{server.account} is on server {server.service_id}; the principals belong to {self.service_id}.",
+                not_done="nothing was changed there.",
+            )
+        return server
+
+    def _ours(self, principal: Principal) -> None:
+        if principal.connector != "postgres" or principal.service_id != self.service_id:
+            raise ConfigurationError(
+                "postgres_principal",
+                happened=f"the gate of PostgreSQL server {self.service_id} was given a principal of another service.",
+            )
+
+
+def _exists(name: str) -> GateTampered:
+    return GateTampered(
+        "postgres_role_exists",
+        happened=f"the role {name} exists already: it was closed, or somebody made it.",
+        not_done="no credential was issued.",
+    )
+
+
+def _open(principal: Principal, role: postgres_roles.Role | None) -> GateTampered:
+    left: Sequence[str] = ("it does not exist",) if role is None else postgres_roles.open_by(role)
+    return GateTampered(
+        "postgres_role_open",
+        happened=f"the role {principal.name} is not closed: {', '.join(left)}.",
+        not_done="no proof was made.",
+        check="who changes roles on this server; a tombstone that was dropped is made again by CREATE ROLE ... NOLOGIN"
+        " VALID UNTIL '2000-01-01'.",
+    )
