@@ -95,6 +95,11 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": "airflow_provider_dpone.hooks.postgres.DponePostgresHook",
                 "hook-name": "dpone: PostgreSQL",
                 "conn-fields": {
+                    "source_role": {
+                        "label": "Source role",
+                        "description": "Only for the issuer: the role that holds what attempts may extract.",
+                        "schema": {**_TEXT, "default": "dpone_source_reader"},
+                    },
                     "sslmode": {
                         "label": "sslmode",
                         "schema": {

@@ -25,7 +25,15 @@ same_as = "outcome_reader"           # one account for two roles is said, never 
 host = "ch.example"
 port = 8443
 secure = true
-[clickhouse.roles.access]
+[clickhouse.roles.access]            # and observer
+…
+
+[postgres]
+host = "pg.example"
+port = 5432
+database = "shop"                    # one that the source role may connect to
+source_role = "dpone_source_reader"  # holds what attempts may extract
+[postgres.roles.issuer]              # and observer
 …
 """
 
@@ -44,6 +52,7 @@ from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.drivers.quoting import as_compared
+from airflow_provider_dpone.gates.postgres_source import SOURCE_ROLE
 from airflow_provider_dpone.ledger import LedgerSettings
 
 
@@ -95,19 +104,23 @@ class Configuration:
             work_root=self.release_root / "attempts",
             clickhouse_access=self._clickhouse("access"),
             clickhouse_observer=self._clickhouse("observer"),
-            postgres_source=self._postgres("source"),
+            postgres_issuer=self._postgres("issuer"),
+            postgres_observer=self._postgres("observer"),
+            postgres_source_role=self._source_role(),
         )
 
     def _require_separate_logins(self) -> None:
         """Two sections with one login are one account for two roles, which `same_as` has to say."""
-        seen: dict[str, str] = {}
-        for role, account in self._roles("mssql").items():
-            if isinstance(account, dict) and isinstance(login := account.get("user"), str):
-                other = seen.setdefault(as_compared(login), role)
-                if other != role:
-                    raise self._wrong(
-                        f"[mssql.roles.{role}] is the login of [mssql.roles.{other}]; say same_as if that is meant"
-                    )
+        for engine in ("mssql", "postgres"):
+            seen: dict[str, str] = {}
+            for role, account in self._roles(engine).items() if engine in self._document else ():
+                if isinstance(account, dict) and isinstance(login := account.get("user"), str):
+                    other = seen.setdefault(as_compared(login), role)
+                    if other != role:
+                        raise self._wrong(
+                            f"[{engine}.roles.{role}] is the login of [{engine}.roles.{other}];"
+                            " say same_as if that is meant"
+                        )
 
     def _clickhouse(self, role: str) -> ClickHouseDsn | None:
         if "clickhouse" not in self._document:
@@ -136,6 +149,10 @@ class Configuration:
             user=user,
             password=password,
         )
+
+    def _source_role(self) -> str:
+        named = self._document.get("postgres", {})
+        return self._text(named, "source_role", "[postgres]") if "source_role" in named else SOURCE_ROLE
 
     def _section(self, name: str) -> Mapping[str, Any]:
         section = self._document.get(name)

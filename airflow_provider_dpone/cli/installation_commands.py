@@ -1,4 +1,4 @@
-"""`dponectl ledger|gate|target …`: what a DBA installs. Every script can be printed instead of run."""
+"""`dponectl ledger|gate|target|source …`: what a DBA installs. Every script can be printed instead of run."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from airflow_provider_dpone.contracts.gate_profile import (
 )
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.gates import logon_gate
+from airflow_provider_dpone.gates.postgres_source import SOURCE_ROLE, PostgresSource, access_script, accounts_script
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, grants, group_install
 from airflow_provider_dpone.ledger import install as installation
@@ -247,3 +248,28 @@ def render_target(
             )
         )
     )
+
+
+@click.group()
+def source() -> None:
+    """A PostgreSQL source database."""
+
+
+@source.command("render")
+@click.argument("database")
+@click.option("--table", "tables", multiple=True, nargs=2, required=True, help="Schema and name; repeat for each.")
+@click.option("--issuer", required=True, help="Role that makes and closes the roles of attempts.")
+@click.option("--observer", required=True, help="Role that sees every session.")
+@click.option("--source-role", default=SOURCE_ROLE, show_default=True, help="Role that holds what attempts may read.")
+@click.option("--accounts/--no-accounts", default=True, help="With the roles themselves, made once a server.")
+def render_source(
+    database: str,
+    tables: tuple[tuple[str, str], ...],
+    issuer: str,
+    observer: str,
+    source_role: str,
+    accounts: bool,
+) -> None:
+    """Print what a superuser runs once in the source database. Passwords of the two accounts are set afterwards."""
+    given = PostgresSource(database=database, tables=tables, issuer=issuer, observer=observer, source_role=source_role)
+    click.echo((accounts_script(given) + "\n" if accounts else "") + access_script(given))

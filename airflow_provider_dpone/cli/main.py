@@ -11,7 +11,7 @@ from airflow_provider_dpone.cli.attempt_commands import attempts
 from airflow_provider_dpone.cli.component_check import component_check
 from airflow_provider_dpone.cli.composition_commands import compose, composition
 from airflow_provider_dpone.cli.configuration import Configuration
-from airflow_provider_dpone.cli.installation_commands import gate, ledger, target
+from airflow_provider_dpone.cli.installation_commands import gate, ledger, source, target
 from airflow_provider_dpone.contracts.errors import GuardError
 
 
@@ -29,7 +29,7 @@ def cli(context: click.Context, config: Path | None) -> None:
     context.obj = None if config is None else Configuration.read(config)
 
 
-for command in (ledger, gate, target, compose, composition, attempts, component_check):
+for command in (ledger, gate, target, source, compose, composition, attempts, component_check):
     cli.add_command(command)
 
 

@@ -33,6 +33,8 @@ from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
 from airflow_provider_dpone.gates.interface import WriterGate
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
+from airflow_provider_dpone.gates.postgres import PostgresGate
+from airflow_provider_dpone.gates.postgres_source import SOURCE_ROLE
 from airflow_provider_dpone.ledger import AttemptStore, ChargeStore, LedgerSettings, SnapshotStore
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Observation, Outcome, Route
@@ -57,7 +59,9 @@ class GuardServices:
     work_root: Path
     clickhouse_access: ClickHouseDsn | None = None
     clickhouse_observer: ClickHouseDsn | None = None
-    postgres_source: PostgresDsn | None = None
+    postgres_issuer: PostgresDsn | None = None
+    postgres_observer: PostgresDsn | None = None
+    postgres_source_role: str = SOURCE_ROLE
     dbt_user: str | None = None
 
     def control(self) -> Connection:
@@ -79,10 +83,12 @@ class GuardServices:
             )
         return self.clickhouse_access, self.clickhouse_observer
 
-    def require_postgres(self) -> PostgresDsn:
-        if self.postgres_source is None:
-            raise ConfigurationError("postgres_roles", happened="this workload needs the PostgreSQL source account.")
-        return self.postgres_source
+    def require_postgres(self) -> tuple[PostgresDsn, PostgresDsn]:
+        if self.postgres_issuer is None or self.postgres_observer is None:
+            raise ConfigurationError(
+                "postgres_roles", happened="this workload needs the PostgreSQL issuer and observer accounts."
+            )
+        return self.postgres_issuer, self.postgres_observer
 
 
 def observe_domains(services: GuardServices, release: Release) -> Mapping[str, PhysicalDomain]:
@@ -120,7 +126,7 @@ def route_for(services: GuardServices, active: ActiveWorkload) -> Route:
         return DbtRoute(plan, services.observer(database))
     if isinstance(manifest, PostgresToMssql):
         database = active.database(manifest.sink.binding)
-        source = services.require_postgres()
+        source, _ = services.require_postgres()
         transfer = PostgresToMsSqlPlan(
             source=replace(source, database=active.database(manifest.source.binding)),
             source_schema=manifest.source.schema_,
@@ -183,6 +189,12 @@ def gates_for(services: GuardServices) -> Gates:
             access=services.clickhouse_access,
             observer=services.clickhouse_observer,
         )
+    if services.postgres_issuer is not None and services.postgres_observer is not None:
+        gates["postgres"] = PostgresGate(
+            issuer=services.postgres_issuer,
+            observer=services.postgres_observer,
+            source_role=services.postgres_source_role,
+        )
     return gates
 
 
@@ -215,7 +227,7 @@ def guarded_attempt(
     # Before admission: an operation whose credential cannot be made would only have to be settled again.
     for connector, _ in route.principals():
         gate = gates.get(connector)
-        if isinstance(gate, ClickHouseGate):
+        if isinstance(gate, ClickHouseGate | PostgresGate):
             gate.require_ready()
         elif isinstance(gate, MsSqlLoginGate):
             gate.require_issuer()

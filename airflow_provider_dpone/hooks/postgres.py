@@ -19,7 +19,7 @@ class DponePostgresHook(BaseHook):
     """One PostgreSQL role. Keeps its connection id only: the password is read when a DSN is asked for."""
 
     conn_name_attr = "conn_id"
-    default_conn_name = "dpone_postgres_source"
+    default_conn_name = "dpone_postgres_issuer"
     conn_type = "dpone_postgres"
     hook_name = "dpone: PostgreSQL"
 
@@ -42,6 +42,11 @@ class DponePostgresHook(BaseHook):
             sslmode=str(extra.get("sslmode") or "prefer"),
             connect_timeout_seconds=connections.seconds(extra, "connect_timeout", 15),
         )
+
+    def extra(self, name: str) -> str | None:
+        """One extra field, None when it is not set."""
+        value = connections.read(self.conn_id, self.conn_type).extra_dejson.get(name)
+        return str(value) if value else None
 
     def get_conn(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A new connection with manual commit. The caller closes it."""

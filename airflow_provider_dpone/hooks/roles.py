@@ -26,7 +26,8 @@ class GuardRoles:
     """Connection ids by role. Holds no secret, so an operator and a trigger may carry it.
 
     A connection that serves two roles gives up a separation on which the protocol's evidence rests, so it must be said:
-    `shared` repeats its id. Two connections with one SQL Server login are the same thing: `shared` repeats both.
+    `shared` repeats its id. Two connections with one SQL Server login, or with one PostgreSQL role, are the same thing:
+    `shared` repeats both.
     """
 
     controller: str = "dpone_controller"
@@ -36,7 +37,8 @@ class GuardRoles:
     source_reader: str = "dpone_source_reader"
     clickhouse_access: str = "dpone_clickhouse_admin"
     clickhouse_observer: str = "dpone_clickhouse_observer"
-    postgres_source: str = "dpone_postgres_source"
+    postgres_issuer: str = "dpone_postgres_issuer"
+    postgres_observer: str = "dpone_postgres_observer"
     shared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -89,6 +91,12 @@ class GuardRoles:
                 self.source_reader: source_reader.user,
             }
         )
+        postgres = {
+            conn_id: _if_exists(DponePostgresHook(conn_id))
+            for conn_id in (self.postgres_issuer, self.postgres_observer)
+        }
+        self._require_separate_logins({conn_id: dsn.user for conn_id, dsn in postgres.items() if dsn is not None})
+        postgres_issuer = postgres[self.postgres_issuer]
         return GuardServices(
             ledger=ledger.settings(),
             controller=controller,
@@ -100,7 +108,9 @@ class GuardRoles:
             dbt_user=dbt_user(),
             clickhouse_access=_if_exists(DponeClickHouseHook(self.clickhouse_access)),
             clickhouse_observer=_if_exists(DponeClickHouseHook(self.clickhouse_observer)),
-            postgres_source=_if_exists(DponePostgresHook(self.postgres_source)),
+            postgres_issuer=postgres_issuer,
+            postgres_observer=postgres[self.postgres_observer],
+            postgres_source_role=_source_role(None if postgres_issuer is None else self.postgres_issuer),
         )
 
     def _require_separate_logins(self, logins: Mapping[str, str]) -> None:
@@ -112,6 +122,15 @@ class GuardRoles:
                     happened=f"the connections {one} and {other} are one login, {login}: one account for two roles.",
                     check="docs/roles.md; name both connections in `shared` if that is meant.",
                 )
+
+
+def _source_role(conn_id: str | None) -> str:
+    """The role that holds what attempts may extract, as the issuer's connection names it."""
+    from airflow_provider_dpone.gates.postgres_source import SOURCE_ROLE
+    from airflow_provider_dpone.hooks.postgres import DponePostgresHook
+
+    named = None if conn_id is None else DponePostgresHook(conn_id).extra("source_role")
+    return named or SOURCE_ROLE
 
 
 def _if_exists(hook: _Hook[T]) -> T | None:

@@ -1,6 +1,6 @@
 """PostgreSQL to SQL Server, full refresh, target_atomic: the target is replaced in one fenced transaction.
 
-The source is read by COPY under one REPEATABLE READ snapshot. Rows go by bulk insert into a staging table that carries
+The source is read by COPY under one REPEATABLE READ snapshot, with a role that exists for the attempt alone. Rows go by bulk insert into a staging table that carries
 the attempt in its name. One target transaction then takes the fence row and keeps it, replaces the content, verifies
 it, drops the staging table, writes the outcome marker and commits. A commit whose acknowledgement is lost is resolved
 by the marker alone, after the writer is closed and quiescent.
@@ -24,7 +24,7 @@ from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
 from airflow_provider_dpone.drivers.quoting import utf16_units
 from airflow_provider_dpone.gates import target_fence
-from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
+from airflow_provider_dpone.gates.interface import MsSqlWriterGrant, PostgresExtractGrant
 from airflow_provider_dpone.routes import relation_inventory
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
 from airflow_provider_dpone.routes.postgres_values import MAX, Convert, TargetColumn, conversion
@@ -45,7 +45,7 @@ _BYTES_PER_CHARACTER = {"nchar": 2, "nvarchar": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresToMsSqlPlan:
-    """One table to one table. `source` is a reading account; the login of `target` is replaced by the attempt's."""
+    """One table to one table. The accounts of `source` and of `target` are replaced by the attempt's."""
 
     source: PostgresDsn
     source_schema: str
@@ -65,7 +65,7 @@ class PostgresToMsSqlRoute:
         self._observe = observe
 
     def principals(self) -> tuple[tuple[Connector, Purpose], ...]:
-        return (("mssql", "ingest"),)
+        return (("mssql", "ingest"), ("postgres", "extract"))
 
     def admission_record(self, ctx: Observation) -> Mapping[str, object]:
         return {"schema": "dpone.target-atomic-admission.v1", "relations": self._relations(ctx)}
@@ -81,7 +81,7 @@ class PostgresToMsSqlRoute:
             target = quote_mssql(plan.target_schema, plan.target_table)
             drain(connection, _SQL.text("create_staging", staging=staging, target=target))
             connection.commit()
-            with closing(SourceRows(plan, columns)) as source, ctx.interruptible(source.cancel):
+            with closing(SourceRows(plan, self._reader(ctx), columns)) as source, ctx.interruptible(source.cancel):
                 copied = _bulk_insert(connection, staging, [column.name for column in columns], source)
             if copied != source.count:
                 raise TargetNotVerified(f"{source.count} rows were read and {copied} were staged.")
@@ -108,6 +108,12 @@ class PostgresToMsSqlRoute:
         }
         # The replacement and the marker are one transaction: no marker after quiescence, no replacement.
         return Outcome(state="SUCCEEDED" if marker else "FAILED", evidence=evidence)
+
+    def _reader(self, ctx: AttemptContext) -> PostgresDsn:
+        """The source as the attempt's own role, under a name that tells the attempt to whoever looks at sessions."""
+        source = self._plan.source
+        credential = ctx.issue("extract", PostgresExtractGrant(database=source.database))
+        return source.for_role(credential.username, credential.secret, app=f"dpone {ctx.operation.digest_prefix}")
 
     def _replace(
         self, ctx: AttemptContext, connection: Connection, source: SourceRows, names: Mapping[str, str]
@@ -193,8 +199,8 @@ class SourceRows:
     `bytes` counts the rows' text form; `digest` is the sum of their hashes, so it does not depend on their order.
     """
 
-    def __init__(self, plan: PostgresToMsSqlPlan, columns: tuple[TargetColumn, ...]) -> None:
-        self._connection = connect_postgres(plan.source)
+    def __init__(self, plan: PostgresToMsSqlPlan, reader: PostgresDsn, columns: tuple[TargetColumn, ...]) -> None:
+        self._connection = connect_postgres(reader)
         self._relation = quote_postgres(plan.source_schema, plan.source_table)
         self._columns = columns
         self._types: dict[str, str] = {}
@@ -257,7 +263,7 @@ class SourceRows:
                 "source_table",
                 happened=said,
                 not_done="the target was not changed.",
-                check="the table and the rights of the source reader: USAGE on the schema, SELECT on the table.",
+                check="the table and the rights of the source role: USAGE on the schema, SELECT on the table.",
             )
         return ControlUnavailable("postgres_source", happened=said, not_done="the target was not changed.")
 

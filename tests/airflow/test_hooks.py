@@ -11,6 +11,7 @@ from airflow.sdk._shared.secrets_masker import redact
 from airflow_provider_dpone.composition.services import gates_for
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
+from airflow_provider_dpone.gates.postgres import PostgresGate
 from airflow_provider_dpone.hooks import (
     DponeClickHouseHook,
     DponeLedgerHook,
@@ -166,6 +167,23 @@ def test_two_connections_with_one_login_are_one_account_for_two_roles(
     assert f"dpone_{role}" in refused.value.happened and f"dpone_{other}" in refused.value.happened
     said = GuardRoles(shared=(f"dpone_{role}", f"dpone_{other}")).services()
     assert said.closer.user
+
+
+def test_the_postgres_accounts_are_two_and_the_issuer_names_the_source_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    standing_connections(monkeypatch)
+    assert GuardRoles().services().postgres_issuer is None
+    common = {"conn_type": "dpone_postgres", "host": "h", "password": PASSWORD, "schema": "shop"}
+    connection(monkeypatch, "dpone_postgres_issuer", **common, login="i", extra={"source_role": "readers"})
+    connection(monkeypatch, "dpone_postgres_observer", **common, login="o")
+    services = GuardRoles().services()
+    assert [dsn.user for dsn in services.require_postgres()] == ["i", "o"]
+    assert services.postgres_source_role == "readers"
+    gate = gates_for(services)["postgres"]
+    assert isinstance(gate, PostgresGate) and gate.connector == "postgres"
+    connection(monkeypatch, "dpone_postgres_observer", **common, login="i")
+    with pytest.raises(ConfigurationError, match="shared_role"):
+        GuardRoles().services()
+    assert GuardRoles(shared=("dpone_postgres_issuer", "dpone_postgres_observer")).services().require_postgres()
 
 
 def test_without_an_issuer_everything_but_issuing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

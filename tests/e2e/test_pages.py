@@ -124,7 +124,7 @@ def test_the_link_of_a_task_instance_opens_its_attempts(browser: Browser, run: M
     [
         ("dpone_clickhouse_admin", "dpone: ClickHouse", ("Host", "User", "Password", "Port", "Database")),
         ("dpone_controller", "dpone: SQL Server", ("Host", "User", "Password", "Port", "Database")),
-        ("dpone_postgres_source", "dpone: PostgreSQL", ("Host", "User", "Password", "Port", "Database")),
+        ("dpone_postgres_issuer", "dpone: PostgreSQL", ("Host", "User", "Password", "Port", "Database")),
     ],
 )
 def test_a_connection_form_shows_its_fields_and_no_password(

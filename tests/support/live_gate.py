@@ -17,7 +17,7 @@ from airflow_provider_dpone.drivers import Connect, Connection, Secret, drain, g
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect, connect_autocommit
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates import logon_gate, target_fence
-from airflow_provider_dpone.gates.interface import Credential, MsSqlWriterGrant
+from airflow_provider_dpone.gates.interface import Credential, MsSqlWriterGrant, WriterGate
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import (
@@ -96,6 +96,8 @@ class LiveGate:
     target: str
     settings: LedgerSettings
     activation: Activation
+    #: Gates of other engines, for routes that need them.
+    others: dict[str, WriterGate] = field(default_factory=dict)
 
     @property
     def attempts(self) -> AttemptStore:
@@ -135,7 +137,7 @@ class LiveGate:
             make.attempt(self.activation.request, "w000", self.activation.epochs_of("w000"), where),
             where,
             route=route or self.route(),
-            gates={"mssql": self.gate},
+            gates={"mssql": self.gate, **self.others},
             ledger=self.attempts,
             quiescence_seconds=30.0,
         )
@@ -144,7 +146,7 @@ class LiveGate:
         return Settlement(
             operation,
             route=self.route(),
-            gates={"mssql": self.gate},
+            gates={"mssql": self.gate, **self.others},
             ledger=self.attempts,
             quiescence_seconds=30.0,
         )

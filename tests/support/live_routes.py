@@ -10,34 +10,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from psycopg import sql
 
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations
 from airflow_provider_dpone.contracts.operation import Operation
-from airflow_provider_dpone.drivers import Secret, drain, quote_mssql
-from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.drivers import drain, quote_mssql
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
 from airflow_provider_dpone.routes.postgres_to_mssql import PostgresToMsSqlPlan, PostgresToMsSqlRoute
 from tests.support.live_gate import SCHEMA, LiveGate, autocommit
+from tests.support.live_postgres import LivePostgres
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveTransfer:
-    """`source` reads; `owner` is the connection text of an account that may prepare the source."""
+    """A target, and the source that its attempts read."""
 
     gate: LiveGate
-    source: PostgresDsn
-    owner: str
+    postgres: LivePostgres
 
     def plan(
         self, source_table: str, target_table: str | None = None, *, schema: str = "public"
     ) -> PostgresToMsSqlPlan:
         return PostgresToMsSqlPlan(
-            source=self.source,
+            source=self.postgres.issuer,
             source_schema=schema,
             source_table=source_table,
             target=replace(self.gate.controller, database=self.gate.target),
@@ -49,11 +47,7 @@ class LiveTransfer:
         return PostgresToMsSqlRoute(plan, self.gate.observe)
 
     def as_owner(self, statement: str | sql.Composed, rows: Sequence[Sequence[Any]] = ()) -> None:
-        with psycopg.connect(self.owner) as connection:
-            if rows:
-                connection.cursor().executemany(statement, rows)  # type: ignore[arg-type]  # tests write literal SQL
-            else:
-                connection.execute(statement)  # type: ignore[arg-type]  # tests write literal SQL
+        self.postgres.as_owner(statement, rows)
 
     def in_target(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         with autocommit(replace(self.gate.dba, database=self.gate.target)) as connection:
@@ -74,9 +68,10 @@ class LiveTransfer:
         self.in_target("UPDATE [dpone_fence].[fence] SET [operation_key] = ?, [login_name] = N'somebody';", key)
 
     def gone(self, operation: Operation) -> bool:
-        """Its login is disabled and has no session."""
-        principal = operation.principals[0]
-        return self.gate.logins(principal.name) == [(principal.sid, True)] and not self.gate.sessions(principal.sid)
+        """Its login is disabled and its role is closed, and neither has a session."""
+        writer, reader = operation.principal("ingest"), operation.principal("extract")
+        disabled = self.gate.logins(writer.name) == [(writer.sid, True)] and not self.gate.sessions(writer.sid)
+        return disabled and self.postgres.closed(reader.name)
 
 
 def start_worker(
@@ -111,17 +106,10 @@ def reached(worker: subprocess.Popen[str]) -> str:
     return worker.stdout.readline().strip()
 
 
-def transfer_document(plan: PostgresToMsSqlPlan) -> dict[str, Any]:
-    source = plan.source
+def transfer_document(transfer: LiveTransfer, plan: PostgresToMsSqlPlan) -> dict[str, Any]:
     return {
         "kind": "transfer",
-        "source": {
-            "host": source.host,
-            "port": source.port,
-            "database": source.database,
-            "user": source.user,
-            "password": source.password.reveal(),
-        },
+        "postgres": transfer.postgres.to_document(),
         "names": [plan.source_schema, plan.source_table, plan.target_schema, plan.target_table],
     }
 
@@ -170,10 +158,11 @@ def route_from(live: LiveGate, document: dict[str, Any]) -> Route:
         project, work_root = Path(document["project"]), Path(document["work_root"])
         plan = dbt_plan(live, project, work_root, document["models"], document["run_as"])
         return DbtRoute(plan, live.observe)
-    source = dict(document["source"])
+    postgres = LivePostgres.from_document(document["postgres"])
+    live.others["postgres"] = postgres.gate()
     names = document["names"]
     plan = PostgresToMsSqlPlan(
-        source=PostgresDsn(**{**source, "password": Secret(source["password"])}),
+        source=postgres.issuer,
         source_schema=names[0],
         source_table=names[1],
         target=replace(live.controller, database=live.target),

@@ -90,8 +90,8 @@ class _ToTheEnd:
             raise KeyboardInterrupt
 
 
-def load_postgres(conninfo: str, reader: str) -> dict[str, int]:
-    """Create and fill the three source tables, readable by one account."""
+def load_postgres(conninfo: str) -> dict[str, int]:
+    """Create and fill the three source tables."""
     loaded = {}
     with psycopg.connect(conninfo) as connection:
         for table in IN_POSTGRES:
@@ -104,7 +104,6 @@ def load_postgres(conninfo: str, reader: str) -> dict[str, int]:
                     copy.write_row(row)
                     count += 1
             loaded[table] = count
-            _execute(connection, f"GRANT SELECT ON {name} TO {quote_postgres(reader)}")
     return loaded
 
 

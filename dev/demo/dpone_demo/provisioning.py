@@ -25,8 +25,9 @@ from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickho
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
-from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.drivers.postgres import PostgresDsn, scram_verifier
 from airflow_provider_dpone.gates import logon_gate
+from airflow_provider_dpone.gates.postgres_source import PostgresSource, access_script, accounts_script
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, LedgerSettings, grants, install
 from dpone_demo import loading
@@ -44,7 +45,8 @@ ISSUER = "dpone_issuer"
 CLOSER = "dpone_closer"
 OUTCOME_READER = "dpone_outcome_reader"
 SOURCE_READER = "dpone_source_reader"
-POSTGRES_READER = "dpone_source"
+POSTGRES_ISSUER = "dpone_postgres_issuer"
+POSTGRES_OBSERVER = "dpone_postgres_observer"
 
 _SQL = load_sql("dpone_demo", "sql/server.sql")
 
@@ -68,7 +70,7 @@ def provision(stack: Installation, release_root: Path) -> GuardServices:
         connection.rollback()
     if known is None:
         _sql_server(stack, services)
-        _postgres_reader(stack)
+        _postgres_accounts(stack)
         _clickhouse_tables(stack)
         _enroll(stack, services)
     return services
@@ -91,7 +93,8 @@ def load(stack: Installation) -> None:
         loading.load_sql_server(connection)
     postgres = stack.addresses.postgres
     assert postgres is not None
-    loading.load_postgres(_conninfo(stack), POSTGRES_READER)
+    loading.load_postgres(_conninfo(stack))
+    _postgres_access(stack)
     _note(stack, "done")
 
 
@@ -124,6 +127,15 @@ def guard_services(stack: Installation, release_root: Path) -> GuardServices:
     def clickhouse_account(user: str, password: str) -> ClickHouseDsn:
         return ClickHouseDsn(host=clickhouse.host, port=clickhouse.port, user=user, password=Secret(password))
 
+    def postgres_account(role: str) -> PostgresDsn:
+        return PostgresDsn(
+            host=postgres.host,
+            port=postgres.port,
+            database=OPERATIONS,
+            user=role,
+            password=Secret(stack.state.secret(role)),
+        )
+
     return GuardServices(
         ledger=LedgerSettings(service_id=service_id(stack)),
         controller=account(CONTROLLER),
@@ -134,13 +146,8 @@ def guard_services(stack: Installation, release_root: Path) -> GuardServices:
         work_root=release_root / "attempts",
         clickhouse_access=clickhouse_account(clickhouse.user, clickhouse.password),
         clickhouse_observer=clickhouse_account(clickhouse.observer_user, clickhouse.observer_password),
-        postgres_source=PostgresDsn(
-            host=postgres.host,
-            port=postgres.port,
-            database=OPERATIONS,
-            user=POSTGRES_READER,
-            password=Secret(stack.state.secret(POSTGRES_READER)),
-        ),
+        postgres_issuer=postgres_account(POSTGRES_ISSUER),
+        postgres_observer=postgres_account(POSTGRES_OBSERVER),
     )
 
 
@@ -181,7 +188,17 @@ def airflow_connections(stack: Installation) -> Mapping[str, Mapping[str, object
             "password": dsn.password.reveal(),
         }
 
-    source = services.require_postgres()
+    def postgres(dsn: PostgresDsn) -> dict[str, object]:
+        return {
+            "conn_type": "dpone_postgres",
+            "host": dsn.host,
+            "port": dsn.port,
+            "schema": dsn.database,
+            "login": dsn.user,
+            "password": dsn.password.reveal(),
+        }
+
+    postgres_issuer, postgres_observer = services.require_postgres()
     assert services.issuer is not None
     return {
         "dpone_controller": mssql(services.controller),
@@ -191,14 +208,8 @@ def airflow_connections(stack: Installation) -> Mapping[str, Mapping[str, object
         "dpone_source_reader": mssql(services.source_reader),
         "dpone_clickhouse_admin": clickhouse(services.clickhouse_access),
         "dpone_clickhouse_observer": clickhouse(services.clickhouse_observer),
-        "dpone_postgres_source": {
-            "conn_type": "dpone_postgres",
-            "host": source.host,
-            "port": source.port,
-            "schema": source.database,
-            "login": source.user,
-            "password": source.password.reveal(),
-        },
+        "dpone_postgres_issuer": postgres(postgres_issuer),
+        "dpone_postgres_observer": postgres(postgres_observer),
     }
 
 
@@ -264,13 +275,24 @@ def _sql_server(stack: Installation, services: GuardServices) -> None:
         loading.create_raw_tables(connection)
 
 
-def _postgres_reader(stack: Installation) -> None:
+def _postgres_source() -> PostgresSource:
+    tables = [("public", table) for table in loading.IN_POSTGRES]
+    return PostgresSource(database=OPERATIONS, tables=tables, issuer=POSTGRES_ISSUER, observer=POSTGRES_OBSERVER)
+
+
+def _postgres_accounts(stack: Installation) -> None:
     with psycopg.connect(_conninfo(stack), autocommit=True) as connection:
-        password = stack.state.secret(POSTGRES_READER)
-        # Hashed here, so that the password itself can stand in no log of the server.
-        verifier = connection.pgconn.encrypt_password(password.encode(), POSTGRES_READER.encode(), b"scram-sha-256")
-        create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
-        connection.execute(create.format(sql.Identifier(POSTGRES_READER), sql.Literal(verifier.decode())))
+        connection.execute(accounts_script(_postgres_source()).encode())
+        for role in (POSTGRES_ISSUER, POSTGRES_OBSERVER):
+            # Hashed here, so that the password itself can stand in no log of the server.
+            verifier = scram_verifier(role, Secret(stack.state.secret(role)))
+            alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(alter.format(sql.Identifier(role), sql.Literal(verifier)))
+
+
+def _postgres_access(stack: Installation) -> None:
+    with psycopg.connect(_conninfo(stack)) as connection:
+        connection.execute(access_script(_postgres_source()).encode())
 
 
 def _clickhouse_tables(stack: Installation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from airflow_provider_dpone.cli import main as command_line
 from airflow_provider_dpone.ledger import ActivationStore
 from tests.support.live_gate import LiveGate
+from tests.support.live_postgres import LivePostgres
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,7 @@ class Dponectl:
 @pytest.fixture
 def dponectl(
     live: LiveGate,
+    postgres: LivePostgres,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -73,9 +76,14 @@ def dponectl(
         'same_as = "outcome_reader"',
         "[postgres]",
         'host = "127.0.0.1"',
-        "port = 1",
+        f"port = {postgres.issuer.port}",
+        f"database = {json.dumps(postgres.issuer.database)}",
+        f"source_role = {json.dumps(postgres.source_role)}",
     ]
-    lines += ['database = "ops"', "[postgres.roles.source]", 'user = "u"', f'password_file = "{folder / "installer"}"']
+    for role, account in (("issuer", postgres.issuer), ("observer", postgres.observer)):
+        (folder / f"postgres_{role}").write_text(account.password.reveal() + "\n", encoding="utf-8")
+        lines += [f"[postgres.roles.{role}]", f"user = {json.dumps(account.user)}"]
+        lines += [f'password_file = "{folder / f"postgres_{role}"}"']
     config = folder / "dpone.toml"
     config.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return Dponectl(config=config, folder=folder, monkeypatch=monkeypatch, capsys=capsys)

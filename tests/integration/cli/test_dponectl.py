@@ -20,6 +20,7 @@ from airflow_provider_dpone.drivers.sqlfiles import go_batches
 from tests.integration.cli.conftest import Dponectl
 from tests.support import ledger_records as make
 from tests.support.live_gate import LiveGate
+from tests.support.live_postgres import LivePostgres
 
 WORKLOAD = """
 schema: dpone.workload.v1
@@ -116,12 +117,15 @@ def test_without_an_issuer_nothing_is_admitted_and_everything_is_settled(
     assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
 
 
-def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, active: str) -> None:
+def test_attempts_from_the_command_line(
+    dponectl: Dponectl, live: LiveGate, active: str, postgres: LivePostgres
+) -> None:
     run_id = "manual__2026-01-01T00:00:00+00:00/" + "r" * 200
     operation = admitted(dponectl, run_id)
     key = operation.attempt_sha256
     assert key in dponectl("attempts", "list", "--unresolved")[1]
     assert run_id in dponectl("attempts", "show", key)[1]
+    assert operation.principal("extract").name in dponectl("attempts", "show", key)[1]
     for wrong in ("nonsense", "", NOBODY, key.upper(), key[:-1], "'; DROP TABLE x--", "é" * 71):
         for command in (["show"], ["settle", "--try-is-over", "it is"], ["reconcile"]):
             dponectl.refused("attempts", *command, "--", wrong)
@@ -137,12 +141,15 @@ def test_attempts_from_the_command_line(dponectl: Dponectl, live: LiveGate, acti
     assert f"{key}  FAILED" in out
     assert "killed by the test é" in dponectl("attempts", "show", key)[1]
     assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "again")[1]
-    second = admitted(dponectl, run_id, 2).attempt_sha256
+    retried = admitted(dponectl, run_id, 2)
+    second = retried.attempt_sha256
     assert "DPONE_ATTEMPT_OVERLAP" in dponectl.refused("composition", "retire", active)
     code, out, _ = dponectl("attempts", "sweep", "--dag-id", "dag", "--run-id", run_id, "--tries-are-over", "it is")
     assert code == 0
     assert f"{second}  FAILED" in out
     assert key not in out
+    for tried in (operation, retried):
+        assert postgres.closed(tried.principal("extract").name)
     assert dponectl("composition", "retire", active)[0] == 0
 
 

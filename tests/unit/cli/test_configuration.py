@@ -54,13 +54,39 @@ roles = {access = {user = "a", password_file = "PASSWORD"}, observer = {same_as 
 host = "h"
 connect_timeout = 3
 database = "d"
-roles = {source = {user = "s", password_file = "PASSWORD"}}
+roles = {issuer = {user = "i", password_file = "PASSWORD"}, observer = {user = "o", password_file = "PASSWORD"}}
 """.replace("PASSWORD", str(tmp_path / "password"))
     set_there = good.replace("[mssql]\n", "[mssql]\nlogin_timeout = 1\n", 1) + others
     services = read(tmp_path, set_there).services()
     assert {services.controller.login_timeout_seconds, services.source_reader.login_timeout_seconds} == {1}
     assert services.clickhouse_access is not None and services.clickhouse_access.connect_timeout_seconds == 2
-    assert services.postgres_source is not None and services.postgres_source.connect_timeout_seconds == 3
+    assert services.postgres_issuer is not None and services.postgres_issuer.connect_timeout_seconds == 3
+
+
+def test_the_postgres_accounts_and_the_source_role(tmp_path: Path, good: str) -> None:
+    def with_roles(issuer: str, observer: str, role: str = "") -> str:
+        return (
+            good
+            + f'[postgres]\nhost = "h"\ndatabase = "d"\n{role}\n[postgres.roles.issuer]\n{issuer}\n'
+            + f"[postgres.roles.observer]\n{observer}\n"
+        )
+
+    account = f'password_file = "{tmp_path / "password"}"'
+    one, other = f'user = "i"\n{account}', f'user = "o"\n{account}'
+    services = read(tmp_path, with_roles(one, other)).services()
+    assert [dsn.user for dsn in services.require_postgres()] == ["i", "o"]
+    assert services.postgres_source_role == "dpone_source_reader"
+    named = read(tmp_path, with_roles(one, 'same_as = "issuer"', 'source_role = "r"')).services()
+    assert named.postgres_source_role == "r" and {dsn.user for dsn in named.require_postgres()} == {"i"}
+    for wrong in (
+        with_roles(one, one),
+        with_roles(one, other, "source_role = 1"),
+        with_roles(one, other, "source_role = ''"),
+    ):
+        with pytest.raises(ConfigurationError, match="configuration_file"):
+            read(tmp_path, wrong).services()
+    with pytest.raises(ConfigurationError, match="postgres_roles"):
+        read(tmp_path, good).services().require_postgres()
 
 
 def test_who_only_settles_names_no_issuer(tmp_path: Path, good: str) -> None:

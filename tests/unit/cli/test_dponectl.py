@@ -84,12 +84,17 @@ def test_every_script_for_a_dba_is_printed_without_a_connection(config: Path) ->
     logins = ("--controller", "c", "--issuer", "i]x")
     grants = dponectl("--config", str(config), "ledger", "render-grants", *logins, "--closer", "z", "--protect", "o")
     target = dponectl("target", "render", "dw", "--schema", "raw]x", *logins, "--outcome-reader", "o")
+    given = ("ops", "--table", "public", 'a"b', "--issuer", "i", "--observer", "o", "--source-role", "s")
+    source, database = dponectl("source", "render", *given), dponectl("source", "render", *given, "--no-accounts")
 
     assert "composition_operations" in ledger.stdout
     assert "ON ALL SERVER" in gate.stdout
     assert "[raw]]x]" in target.stdout
     assert "GRANT ALTER ON ROLE::[dpone_writer] TO [i]]x]" in target.stdout
     assert "DENY ALTER ON LOGIN::[o] TO [i]]x]" in grants.stdout
+    assert 'CREATE ROLE "i" LOGIN CREATEROLE' in source.stdout and "CREATE ROLE" not in database.stdout
+    for script in (source, database):
+        assert 'GRANT SELECT ON "public"."a""b" TO "s"' in script.stdout
     groups = dponectl("--config", str(config), "ledger", "render", "--group", "trust", "--group", "registration")
     rights = dponectl("--config", str(config), "ledger", "render-group-grants", "registrar", "r]x")
     assert groups.stdout.index("[policy_revisions]") < groups.stdout.index("[memberships]")
