@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_dpone.contracts.errors import ControlUnavailable
 from airflow_provider_dpone.drivers import Cursor, drain
+from airflow_provider_dpone.ledger.transaction import ControlLedger, ControlTransaction
 from tests.support import ledger_records as make
 from tests.support.live_ledger import LiveLedger
 
@@ -53,6 +54,29 @@ def test_a_reader_does_not_wait_for_a_writer(ledger: LiveLedger) -> None:
     with held(ledger):
         assert ledger.attempts.read_exact(operation.attempt) == operation
         assert ledger.activations.require_active(activation.request) == activation
+
+
+def test_no_reading_waits_for_rows_that_a_writer_has_written_and_not_committed(ledger: LiveLedger) -> None:
+    activation = ledger.active()
+    operation = ledger.admit(activation, principals=ledger.login())
+    key, seen = operation.attempt_sha256, []
+
+    def reads_beside_its_writes(transaction: ControlTransaction) -> None:
+        transaction.run(("advance_gate", [key, "JOURNALED", "CLOSING", ""]))
+        # A reading that waited for this transaction would wait for itself, until its lock time-out ends it with an error.
+        gate, exact = ledger.gates.read(key), ledger.attempts.read_exact(key)
+        assert gate is not None
+        assert exact is not None
+        seen.extend([gate.state, exact.state, ledger.activations.require_active(activation.request).state])
+        seen.append(key in {each.attempt_sha256 for each in ledger.attempts.unresolved()})
+        seen.append(activation.activation_id in {each.activation_id for each in ledger.activations.list()})
+        seen.append([each.operation_key for each in ledger.attempts.blockers(operation.attempt.guard_ids)])
+
+    ControlLedger(ledger.connect, ledger.settings).mutate("closing", reads_beside_its_writes, lambda transaction: True)
+    assert seen == ["JOURNALED", "RUNNING", "ACTIVE", True, True, [key]]
+    gate = ledger.gates.read(key)
+    assert gate is not None
+    assert gate.state == "CLOSING"
 
 
 def test_a_writer_goes_on_when_the_holder_is_gone(ledger: LiveLedger) -> None:
