@@ -174,6 +174,11 @@ def test_the_principals_of_a_publication_are_two_clickhouse_users_of_its_service
         refused("snapshot_principal", lambda wrong=wrong: replace(intent, ingest_principal=wrong))
 
 
+def test_a_target_is_in_a_database_that_has_an_identity() -> None:
+    nil = "00000000-0000-0000-0000-000000000000"
+    refused("snapshot_target", lambda: replace(snapshot().intent.target, database_id=nil))
+
+
 def test_a_record_is_what_its_state_says() -> None:
     record = snapshot()
     for change, reason in (

@@ -75,6 +75,7 @@ def test_schemas_of_the_groups_are_plain_names_and_all_different() -> None:
 @pytest.mark.parametrize("role", group_install.ROLES)
 def test_the_rights_of_a_role_are_valid_and_let_nobody_change_or_define_anything(role: str) -> None:
     text = group_install.role_grants(SETTINGS, role, "some'body]")
+    assert "N'some''body]'" in text
     assert all(parse_error(batch) is None for batch in text.split("\nGO\n") if batch.strip())
     assert not re.search(r"\b(UPDATE|DELETE|ALTER|CONTROL|EXECUTE|REFERENCES|IMPERSONATE)\b", text)
 
