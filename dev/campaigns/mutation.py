@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -53,6 +54,8 @@ _ENDINGS = {
     33: "no tests",
     **dict.fromkeys((36, 24, -24, 152, 255), "timeout"),
 }
+#: A sentence, or what stands in its place in a mutant.
+_SENTENCE = re.compile(r'(?:happened=)?(?:f?"[^"\n]* [^"\n]*"|\bhappened=None)')
 #: Neither ran nor ended: the run was stopped.
 _STOPPED = (None, 2)
 
@@ -95,17 +98,41 @@ def sample(mutants: dict[str, dict[str, int | None]], share: float) -> list[str]
     return chosen
 
 
+def only_words(clone: Path, name: str) -> bool:
+    """Whether the mutant changes a sentence for people that stands in the middle of a line."""
+    module, _, mangled = name.rpartition(".")
+    text = (clone / "mutants" / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8")
+    found = [
+        re.search(rf"^( *)def {re.escape(each)}\(.*?(?=^\1(?:def|@)|^\S|\Z)", text, re.S | re.M)
+        for each in (mangled, re.sub(r"__mutmut_\d+$", "__mutmut_orig", mangled))
+    ]
+    # Every literal with a blank in it is a sentence; without them, and without the name, nothing must differ.
+    mutant, original = (
+        re.sub(r"__mutmut_\w+", "", _SENTENCE.sub("", each.group(0))) if each is not None else str(number)
+        for number, each in enumerate(found)
+    )
+    return mutant == original
+
+
 def report(clone: Path, names: list[str]) -> dict[str, Any]:
     head = subprocess.run(["git", "-C", str(clone), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     modules: dict[str, Any] = {}
-    survivors: list[str] = []
+    by_ending: dict[str, list[str]] = {}
     wanted = set(names)
     for module, endings in notes(clone).items():
-        ended = {name: _ENDINGS.get(code, "suspicious") for name, code in endings.items() if code not in _STOPPED}
-        ended = {name: ending for name, ending in ended.items() if name in wanted}
-        survivors += sorted(name for name, ending in ended.items() if ending in ("survived", "no tests"))
-        modules[module] = {"mutants": len(endings), **dict(sorted(Counter(ended.values()).items()))}
-    ran = sum(sum(n for key, n in counts.items() if key != "mutants") for counts in modules.values())
+        counted: Counter[str] = Counter()
+        for name, code in sorted(endings.items()):
+            if code in _STOPPED or name not in wanted:
+                continue
+            ending = _ENDINGS.get(code, "suspicious")
+            if ending == "survived" and only_words(clone, name):
+                ending = "only words"
+            counted[ending] += 1
+            by_ending.setdefault(ending, []).append(name)
+        modules[module] = {"mutants": len(endings), **dict(sorted(counted.items()))}
+    totals = {ending: len(found) for ending, found in sorted(by_ending.items())}
+    noticed = totals.get("killed", 0) + totals.get("timeout", 0)
+    reached = noticed + totals.get("survived", 0) + totals.get("suspicious", 0)
     return {
         "commit": head.stdout.strip(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -113,11 +140,13 @@ def report(clone: Path, names: list[str]) -> dict[str, Any]:
         "seed": SEED,
         "mutants": sum(counts["mutants"] for counts in modules.values()),
         "chosen": len(names),
-        "ran": ran,
-        "noticed": ran - len(survivors),
-        "score": round(100 * (ran - len(survivors)) / ran, 1) if ran else None,
+        "endings": totals,
+        "reached by fast tests": reached,
+        "noticed": noticed,
+        "score": round(100 * noticed / reached, 1) if reached else None,
         "modules": modules,
-        "survivors": survivors,
+        "survived": by_ending.get("survived", []) + by_ending.get("suspicious", []),
+        "not reached by fast tests": sorted({name.rsplit("__mutmut_", 1)[0] for name in by_ending.get("no tests", [])}),
     }
 
 
@@ -143,7 +172,7 @@ def main() -> int:
         mutmut(clone, options.children, names)
     found = report(clone, names)
     options.report.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print(f"{found['noticed']} of {found['ran']} noticed ({found['score']} %), {found['mutants']} mutants in all")
+    print(f"{found['noticed']} of {found['reached by fast tests']} noticed: {found['score']} %; {found['endings']}")
     return 0
 
 
