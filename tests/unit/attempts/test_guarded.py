@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_dpone.attempts import GuardedAttempt, Settlement, require_succeeded, sweep
+from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import (
     AdmissionRefused,
     AttemptFailed,
@@ -20,6 +21,7 @@ from airflow_provider_dpone.contracts.errors import (
     Overlap,
 )
 from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.proof import proof_for
 from airflow_provider_dpone.routes.interface import AttemptContext
 from tests.support import ledger_records as records
 from tests.unit.attempts.doubles import GRANT, MemoryGate, MemoryLedger, MemoryRoute
@@ -355,6 +357,24 @@ def test_coordinates_and_attempt_must_be_the_same_try(bench: Bench) -> None:
             gates={"clickhouse": bench.gate},
             ledger=bench.ledger,
         )
+
+
+def test_a_step_that_another_process_proved_in_between_ends_the_operation_with_its_proof(bench: Bench) -> None:
+    operation = bench.attempt().admit_and_work().operation
+    finalize = bench.ledger.finalize
+    theirs: list[str] = []
+
+    def overtaken(*args: object, **kwargs: object) -> Operation:
+        bench.ledger.finalize = finalize  # type: ignore[method-assign]  # only the first call is overtaken
+        evidence = {"schema": "test.closed.v1", "by": "another process"}
+        proof = proof_for(operation.attempt, operation.principals, "CLOSED_GATES", canonical.exact_sha256(evidence))
+        theirs.append(bench.ledger.put_proof(operation.attempt_sha256, proof, evidence=[("closed", evidence)]))
+        return finalize(*args, **kwargs)  # type: ignore[arg-type]  # passed through
+
+    bench.ledger.finalize = overtaken  # type: ignore[method-assign]  # see above
+    final = bench.settlement(operation).finalize()
+    assert final.state == "SUCCEEDED"
+    assert [proof.sha256 for proof in final.proofs if proof.kind == "CLOSED_GATES"] == theirs
 
 
 def test_another_observer_that_finalized_first_is_believed(bench: Bench) -> None:

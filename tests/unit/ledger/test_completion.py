@@ -188,3 +188,19 @@ def test_reconciliation_keeps_the_closure_and_changes_the_outcome() -> None:
     found = ended("COMMIT_UNKNOWN", UNKNOWN, UNKNOWN, SUCCEEDED)
     triplet = completion.ending(found, "SUCCEEDED", SUCCEEDED.sha256, reconciling=True)
     assert triplet == (CLOSED.sha256, QUIET.sha256, SUCCEEDED.sha256)
+
+
+def test_proofs_that_come_together_are_taken_one_after_the_other() -> None:
+    grown, new = completion.proven(operation(CLOSED), [CLOSED, QUIET, SUCCEEDED], EVIDENCE)
+    assert new == [QUIET, SUCCEEDED]
+    assert grown.proofs == (CLOSED, QUIET, SUCCEEDED)
+    with pytest.raises(AdmissionRefused) as refused:
+        completion.proven(operation(), [SUCCEEDED, CLOSED, QUIET], EVIDENCE)
+    assert refused.value.reason == "proof_order"
+
+
+def test_together_with_the_end_no_other_proof_is_kept_in_silence() -> None:
+    earlier = proof("CLOSED_GATES", evidence="earlier")
+    with pytest.raises(AdmissionRefused) as refused:
+        completion.proven(operation(earlier), [CLOSED, QUIET, SUCCEEDED], EVIDENCE)
+    assert refused.value.reason == "proof_kept"
