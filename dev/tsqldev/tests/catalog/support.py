@@ -44,20 +44,27 @@ class Session:
 
     def run(self, text: str) -> DdlResult:
         """Every change of metadata has a version of its own, whatever the statement: what is remembered rests on it."""
-        version, rows = self.catalog.version, self._changed_rows()
+        versions, written = self._versions(), self._written()
         with self.connection.transaction():
             result = self.ddl.execute(text, self.context())
-        assert self.catalog.version != version or self._changed_rows() == rows, text
+        now = self._written()
+        assert self.catalog.version != versions[0] or now == written, text
+        assert self.catalog.names_version != versions[1] or now[1] == written[1], text
         return result
 
-    def _changed_rows(self) -> int:
-        """The rows of metadata that this transaction has written."""
-        return int(
-            self.value(
-                "select sum(n_tup_ins + n_tup_upd + n_tup_del) from pg_stat_xact_user_tables"
-                " where schemaname = 'meta' and relname <> 'version'"
-            )
+    def _versions(self) -> tuple[int, int]:
+        return self.catalog.version, self.catalog.names_version
+
+    def _written(self) -> tuple[int, int]:
+        """The rows of metadata that this transaction has written: all, and those that say what names mean."""
+        rights = "relname in ('logins', 'permissions', 'role_members')"
+        # A principal that is there or not changes no name; one that is called otherwise may run a module.
+        names = f"case when {rights} then 0 when relname = 'principals' then n_tup_upd else n_tup_ins + n_tup_upd + n_tup_del end"
+        written = self.rows(
+            f"select sum(n_tup_ins + n_tup_upd + n_tup_del), sum({names}) from pg_stat_xact_user_tables"
+            " where schemaname = 'meta' and relname <> 'version'"
         )
+        return int(written[0][0]), int(written[0][1])
 
     def refused(self, text: str) -> int:
         """The number of the error that a statement ends with; it has changed nothing."""

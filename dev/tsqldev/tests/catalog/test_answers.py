@@ -11,6 +11,8 @@ from tsqldev.session import dmvs
 from tsqldev.session.answers import Answers, Rests
 from tsqldev.types import INT, nvarchar
 
+from .support import Session
+
 VARIABLES = {"@x": INT, "@t": nvarchar(100)}
 
 
@@ -87,3 +89,32 @@ def test_a_function_that_asks_the_clock_somewhere_inside_is_seen(postgres: Postg
     assert answers.of_text("SELECT meta.early()") is Rests.DEFINITIONS
     assert answers.of_text("SELECT E'\\'' || sys.sysdatetime() || ''") is Rests.DATA
     assert answers.of_text("SELECT c1 FROM data.t5") is Rests.DATA
+
+
+def test_rights_change_no_names(writer: Session) -> None:
+    """Logins, users, members and rights come and go all the time: what texts mean stays compiled."""
+    writer.run("CREATE TABLE dbo.t (a int)")
+    writer.run("CREATE ROLE readers")
+    writer.run("CREATE USER module WITHOUT LOGIN")
+    for text, names in (
+        ("CREATE LOGIN other WITH PASSWORD = N'Abcdefg1!'", False),
+        ("ALTER LOGIN other DISABLE", False),
+        ("CREATE USER other FOR LOGIN other", False),
+        ("ALTER ROLE readers ADD MEMBER other", False),
+        ("GRANT SELECT ON dbo.t TO other", False),
+        ("DENY SELECT ON dbo.t TO other", False),
+        ("ALTER USER other WITH NAME = another", True),
+        ("DROP USER another", False),
+        ("DROP LOGIN other", False),
+        ("CREATE PROCEDURE dbo.p WITH EXECUTE AS 'module' AS SELECT 1", True),
+        ("ALTER AUTHORIZATION ON OBJECT::dbo.t TO writer", True),
+        ("CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS RETURN", True),
+        ("DISABLE TRIGGER dbo.tr ON dbo.t", True),
+        ("CREATE SCHEMA s", True),
+        ("ALTER TABLE dbo.t ADD b int", True),
+        ("DROP USER module", True),
+    ):
+        before, before_names = writer.catalog.version, writer.catalog.names_version
+        writer.run(text)
+        assert writer.catalog.version != before, text
+        assert (writer.catalog.names_version != before_names) is names, text

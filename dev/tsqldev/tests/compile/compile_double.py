@@ -17,7 +17,7 @@ class Double:
     """Tables are given as name -> columns; they are made in PostgreSQL as data.t<id> with columns c<id>."""
 
     def __init__(self) -> None:
-        self.version = 1
+        self.names_version = 1
         self.functions: Mapping[str, MetadataFunction] = {}
         self.found: dict[str, TableInfo | ViewInfo] = {}
 
@@ -53,21 +53,21 @@ class Double:
             definitions.append(text)
         connection.execute(f"CREATE TABLE {info.relation} ({', '.join(definitions)})")
         self.found[name.lower()] = info
-        self.version += 1
+        self.names_version += 1
         return info
 
     def view(self, name: str, select: str, *columns: str) -> None:
         self.found[name.lower()] = ViewInfo(
             len(self.found) + 100, "d", "dbo", name, select, tuple(Column(c, SqlType("int")) for c in columns), 1, 1
         )
-        self.version += 1
+        self.names_version += 1
 
     def trigger(self, table: str, *actions: str, instead_of: bool = False) -> None:
         info = self.found[table.lower()]
         assert isinstance(info, TableInfo)
         trigger = TriggerInfo(900 + len(info.triggers), "tr", instead_of, frozenset(actions), False)
         self.found[table.lower()] = replace(info, triggers=(*info.triggers, trigger))
-        self.version += 1
+        self.names_version += 1
 
 
 class Session:

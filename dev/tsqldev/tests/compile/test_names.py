@@ -75,7 +75,7 @@ def test_a_view_is_expanded_and_its_owner_pays_for_the_tables(tables: Session) -
     view = tables.catalog.found["v"]
     assert isinstance(view, ViewInfo)
     tables.catalog.found["v"] = replace(view, owner_id=99)
-    tables.catalog.version += 1
+    tables.catalog.names_version += 1
     assert len(tables.compile("SELECT big FROM v").uses) == 2
 
 

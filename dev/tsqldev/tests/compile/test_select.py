@@ -125,7 +125,7 @@ def test_rows_of_the_session_come_as_json(sales: Session) -> None:
         -1, "d", "sys", "dm_exec_sessions", "", (Column("session_id", INT), Column("login_name", nvarchar(128))),
         ('"session_id"', '"login_name"'), system=True, rows="sys.dm_exec_sessions",
     )  # fmt: skip
-    sales.catalog.version += 1
+    sales.catalog.names_version += 1
     sales.values["rows:sys.dm_exec_sessions"] = '[{"session_id": 51, "login_name": "sa"}]'
     assert sales.run("SELECT login_name FROM dm_exec_sessions WHERE session_id = 51") == [("sa",)]
 
@@ -133,5 +133,5 @@ def test_rows_of_the_session_come_as_json(sales: Session) -> None:
 def test_a_text_is_compiled_once(sales: Session) -> None:
     assert sales.compile("SELECT id FROM s") is sales.compile("SELECT id FROM s")
     before = sales.compile("SELECT id FROM s")
-    sales.catalog.version += 1
+    sales.catalog.names_version += 1
     assert sales.compile("SELECT id FROM s") is not before

@@ -52,7 +52,7 @@ def change_permissions(st: Statement) -> None:
             _apply(
                 st, verb, securable, name, principal_id, with_grant=with_grant, cascade=cascade, option_only=option_only
             )
-    st.changed()
+    st.changed(names=False)
 
 
 def _permissions(st: Statement) -> tuple[list[str], bool]:

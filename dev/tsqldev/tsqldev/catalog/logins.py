@@ -103,7 +103,7 @@ def create_login(st: Statement) -> None:
         login_id,
         st.principal.login_id,
     )
-    st.changed()
+    st.changed(names=False)
 
 
 def _login(st: Statement, verb: str, name: str, kind: str = "S") -> tuple[int, str]:
@@ -133,7 +133,7 @@ def alter_login(st: Statement) -> None:
             disabled,
             login_id,
         )
-        st.changed()
+        st.changed(names=False)
         return
     read.expect("WITH")
     changes: list[tuple[str, object]] = []
@@ -185,7 +185,7 @@ def alter_login(st: Statement) -> None:
         st.run(
             f"update meta.logins set {column} = %s, modify_date = meta.now() where principal_id = %s", value, login_id
         )
-    st.changed()
+    st.changed(names=False)
 
 
 def drop_login(st: Statement) -> None:
@@ -223,7 +223,7 @@ def drop_login(st: Statement) -> None:
     )
     st.run("delete from meta.role_members where database_id = 0 and member_id = %s", login_id)
     st.run("delete from meta.logins where principal_id = %s", login_id)
-    st.changed()
+    st.changed(names=False)
 
 
 def create_server_role(st: Statement) -> None:
@@ -246,7 +246,7 @@ def create_server_role(st: Statement) -> None:
         " values (nextval('meta.login_ids'), %s, 'R', %s, %s)",
         *(name, role_sid(f"server/{name}")[-16:], owner),
     )
-    st.changed()
+    st.changed(names=False)
 
 
 def alter_server_role(st: Statement) -> None:
@@ -280,7 +280,7 @@ def change_server_membership(st: Statement, role: str, member: str, *, add: bool
         st.run("insert into meta.role_members values (0, %s, %s) on conflict do nothing", row[0], found)
     else:
         st.run("delete from meta.role_members where database_id = 0 and role_id = %s and member_id = %s", row[0], found)
-    st.changed()
+    st.changed(names=False)
 
 
 def drop_server_role(st: Statement) -> None:
@@ -299,4 +299,4 @@ def drop_server_role(st: Statement) -> None:
     st.run("delete from meta.permissions where database_id = 0 and grantee = %s", role_id)
     st.run("delete from meta.role_members where database_id = 0 and member_id = %s", role_id)
     st.run("delete from meta.logins where principal_id = %s", role_id)
-    st.changed()
+    st.changed(names=False)

@@ -90,7 +90,17 @@ class Catalog:
 
     @property
     def version(self) -> int:
-        return int(self._rows("select meta.visible_version()")[0][0])
+        """Changes with every definition and every right."""
+        return self._versions()[0]
+
+    @property
+    def names_version(self) -> int:
+        """Changes when a text can come to mean something else; rights, members and logins do not change that."""
+        return self._versions()[1]
+
+    def _versions(self) -> tuple[int, int]:
+        found = self._rows("select meta.visible_version(), meta.visible_names()")[0]
+        return int(found[0]), int(found[1])
 
     @property
     def functions(self) -> Mapping[str, MetadataFunction]:
@@ -105,8 +115,7 @@ class Catalog:
         if len(parts) > 2 and parts[-3] and parts[-3].casefold() != database.casefold():
             database = parts[-3]
             self._require_entry(database)
-        version = self.version
-        cache = _SHARED.at(version)
+        cache = _SHARED.at(self.names_version)
         key = ("name", database.casefold(), schema.casefold(), default_schema.casefold(), name.casefold())
         found = cache.get(key, _MISSING)
         if found is _MISSING:
@@ -116,7 +125,7 @@ class Catalog:
 
     def object(self, object_id: int) -> Found | None:
         """The table, view or module of an id."""
-        cache = _SHARED.at(self.version)
+        cache = _SHARED.at(self.names_version)
         found = cache.get(("id", object_id), _MISSING)
         if found is _MISSING:
             rows = self._rows(_OBJECT + " where o.object_id = %s", object_id)

@@ -13,15 +13,19 @@ create table meta.made_by (scripts text not null, instance uuid not null default
 
 -- Which changes this transaction sees: the ids come from a sequence, never twice, so that (count, max, sum) names one set
 -- of changes. A cache keyed by it is right also after a rollback, and when one process has to do with several servers.
-create table meta.version (id bigint generated always as identity primary key);
+-- `names` marks those that can change what a text means; the others change who may do what, and nothing else.
+create table meta.version (id bigint generated always as identity primary key, names boolean not null);
 
 create function meta.visible_version() returns bigint stable language sql as
 $$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 0) from meta.version $$;
 
-create function meta.bump() returns void language plpgsql as $$
+create function meta.visible_names() returns bigint stable language sql as
+$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 1) from meta.version where names $$;
+
+create function meta.bump(names boolean default true) returns void language plpgsql as $$
 declare mine bigint;
 begin
-    insert into meta.version default values returning id into mine;
+    insert into meta.version (names) values (bump.names) returning id into mine;
     -- Without statistics the joins of catalog views are planned for empty tables. Does not wait for another who does it.
     if mine % 16 = 0 then
         analyze (skip_locked) meta.objects, meta.columns, meta.indexes, meta.index_columns, meta.key_constraints,

@@ -85,9 +85,9 @@ class Statement:
         row = self.one(query, *values)
         return None if row is None else row[0]
 
-    def changed(self) -> None:
-        """Metadata changed: caches of other versions are not for this one."""
-        self.run("select meta.bump()")
+    def changed(self, *, names: bool = True) -> None:
+        """Metadata changed: caches of other versions are not for this one. `names`: a text may mean something else now."""
+        self.run("select meta.bump(%s)", names)
 
     def holds(self, class_desc: str, major_id: int, permission: str) -> bool:
         return self.access.holds(self.principal, class_desc, major_id, permission)

@@ -61,7 +61,7 @@ def create_user(st: Statement) -> None:
     )
     if not without:
         st.run("insert into meta.permissions values (%s, 0, 0, 0, %s, 1, 'CONNECT', 'G')", st.database_id, user_id)
-    st.changed()
+    st.changed(names=False)
 
 
 def _new_principal(st: Statement, name: str) -> int:
@@ -179,8 +179,10 @@ def _drop_principal(st: Statement, word: str, kind: str) -> None:
         st.database_id,
         principal_id,
     )
+    runs_as = "select 1 from meta.modules m join meta.objects o using (object_id) where o.database_id = %s"
+    in_modules = st.one(f"{runs_as} and m.execute_as_principal_id = %s", st.database_id, principal_id) is not None
     st.run("delete from meta.principals where database_id = %s and principal_id = %s", st.database_id, principal_id)
-    st.changed()
+    st.changed(names=in_modules)
 
 
 def create_role(st: Statement) -> None:
@@ -207,7 +209,7 @@ def create_role(st: Statement) -> None:
         " values (%s, %s, %s, 'R', %s, %s)",
         *(st.database_id, role_id, name, role_sid(f"{st.database_id}/{name}"), owner),
     )
-    st.changed()
+    st.changed(names=False)
 
 
 def alter_role(st: Statement) -> None:
@@ -226,6 +228,7 @@ def alter_role(st: Statement) -> None:
         ):
             raise SqlError(15023, f"User, group, or role '{new}' already exists in the current database.")
         set_principal(st, role_id, "name", new)
+        st.changed()
     else:
         add = read.take("ADD")
         if not add:
@@ -234,7 +237,6 @@ def alter_role(st: Statement) -> None:
         member = read.name()
         read.end()
         change_membership(st, name, member, add=add)
-    st.changed()
 
 
 def change_membership(st: Statement, role: str, member: str, *, add: bool) -> None:
@@ -274,4 +276,4 @@ def change_membership(st: Statement, role: str, member: str, *, add: bool) -> No
             row[0],
             found[0],
         )
-    st.changed()
+    st.changed(names=False)

@@ -98,7 +98,7 @@ class Compiler:
     # ---- behind ---------------------------------------------------------------------------------------------------
 
     def _cached(self, key: tuple[object, ...], compile: Callable[[], Compiled]) -> Compiled:
-        whole = (*key, self.catalog.version, *self.context.signature())
+        whole = (*key, self.catalog.names_version, *self.context.signature())
         found = _cache.get(whole)
         if found is not None:
             return found

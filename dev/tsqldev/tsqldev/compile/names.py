@@ -44,8 +44,8 @@ class MetadataFunction:
 
 class CompileCatalog(Protocol):
     @property
-    def version(self) -> int:
-        """Changes whenever any metadata changes; compiled texts are kept no longer."""
+    def names_version(self) -> int:
+        """Changes whenever a text can come to mean something else; compiled texts are kept no longer."""
 
     @property
     def functions(self) -> Mapping[str, MetadataFunction]:

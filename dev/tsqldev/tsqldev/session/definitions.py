@@ -28,7 +28,7 @@ class Definitions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun = self._ended = 0
-        self.known: tuple[int, int] | None = None
+        self.known: tuple[int, tuple[int, int]] | None = None
         self.facts = Versions()
 
     @property
@@ -58,28 +58,26 @@ class SessionCatalog(Catalog):
         self._committing = False
         self._snapshot = False
         self._stamp: tuple[int, int] | None = None
-        self._version = 0
+        self._seen = (0, 0)
 
-    @property
-    def version(self) -> int:
+    def _versions(self) -> tuple[int, int]:
         shared = self.stamp
         if shared is None:
-            return super().version
+            return super()._versions()
         # Without changes of its own, and without a snapshot, a session sees what every other such session sees.
         common = not self._open and not self._snapshot
         if common and (known := self._shared.known) is not None and known[0] == shared:
             return known[1]
         stamp = (shared, self._own)
-        if common or stamp != self._stamp:
-            version = super().version
-            if self._shared.stamp != shared:
-                return version
+        if not common and stamp == self._stamp:
+            return self._seen
+        versions = super()._versions()
+        if self._shared.stamp == shared:
             if common:
-                self._shared.known = (shared, version)
+                self._shared.known = (shared, versions)
             else:
-                self._version, self._stamp = version, stamp
-            return version
-        return self._version
+                self._seen, self._stamp = versions, stamp
+        return versions
 
     @property
     def stamp(self) -> int | None:

@@ -112,7 +112,7 @@ class KeyLocks:
         found = {text: _plain(text, data) for lock in locks for text in lock.key}
         asked = [text for text, value in found.items() if value is None]
         if asked:
-            key = (self._session.catalog.version, "keys")
+            key = (self._session.catalog.names_version, "keys")
             rows, _ = self._session.backend.run(f"SELECT {', '.join(asked)}", types, data, key)
             found.update(zip(asked, rows[0], strict=True))
         return found

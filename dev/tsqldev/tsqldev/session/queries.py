@@ -233,7 +233,7 @@ def arguments(interp: Interpreter, compiled: Compiled) -> tuple[list[SqlType], l
 
 def _plan_key(interp: Interpreter) -> object:
     module = interp.frame.module
-    return (interp.session.catalog.version, module.object_id if module else 0)
+    return (interp.session.catalog.names_version, module.object_id if module else 0)
 
 
 def _rows_of(interp: Interpreter, compiled: Compiled) -> int:
