@@ -15,9 +15,10 @@ if str(ROOT) not in sys.path:
 #: one of them would wait for the other. A file that is not named here runs after these, in the order of its name.
 SLOWEST = (
     "tests/integration/routes/test_postgres_to_mssql.py",
+    "tests/integration/ledger/test_tampering_matrix.py",
+    "tests/integration/test_ledger_life.py",
     "tests/integration/clickhouse/test_lost_exchange.py",
     "tests/integration/routes/test_dbt.py",
-    "tests/integration/ledger/test_tampering.py",
     "tests/integration/gates_mssql/test_lost_commit.py",
     "tests/integration/routes/test_lost_target_commit.py",
     "dev/tsqldev/tests/dbt/test_dbt.py",
@@ -36,6 +37,7 @@ SLOWEST = (
     "tests/integration/gates_mssql/test_separation.py",
     "tests/integration/clickhouse/test_publication.py",
     "dev/tsqldev/tests/endpoint/test_killed.py",
+    "tests/integration/ledger/test_tampering.py",
 )
 
 
