@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -264,6 +266,23 @@ def connecting(dsn: MsSqlDsn) -> Connect:
         return connect(dsn)
 
     return fresh
+
+
+@contextmanager
+def target_database(server: Any, role: str, schemas: Sequence[str]) -> Iterator[str]:
+    """A new database of the ledger's instance with a writer role and schemas; its name."""
+    name = f"target {secrets.token_hex(4)}"
+    connection = server.connect()
+    try:
+        connection.execute(f"CREATE DATABASE [{name}]")
+        connection.execute(f"USE [{name}]; CREATE ROLE [{role}] AUTHORIZATION [dbo];")
+        for schema in schemas:
+            connection.execute(f"CREATE SCHEMA [{schema}] AUTHORIZATION [dbo]")
+        connection.execute("USE [master]")
+        yield name
+        connection.execute(f"DROP DATABASE [{name}]")
+    finally:
+        connection.close()
 
 
 def open_ledger(dsn: MsSqlDsn) -> LiveLedger:

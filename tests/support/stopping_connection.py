@@ -5,10 +5,11 @@ Many calls can be asked of one ledger so, whatever they would do to it, and one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from airflow_provider_dpone.drivers import Connect, Connection, drain, read_all
+from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain, read_all
+from tests.support.watched_connection import WatchedConnection, WatchedCursor
 
 _COMMIT = "COMMIT TRANSACTION;"
 _TAKE_BACK = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION;"
@@ -45,61 +46,32 @@ class StoppingAtCommit:
         drain(self._session, _TAKE_BACK)
 
 
-class _Lent:
+class _Lent(WatchedConnection):
     def __init__(self, session: Any, lender: StoppingAtCommit) -> None:
-        self._session = session
+        super().__init__(session, lambda batch: None)
         self._lender = lender
 
-    def setautocommit(self, value: bool) -> None:
-        self._session.setautocommit(value)
-
-    def cursor(self) -> _StoppingCursor:
-        return _StoppingCursor(self._session.cursor(), self._lender)
-
-    def commit(self) -> None:
-        raise AssertionError("the ledger commits in SQL")
-
-    def rollback(self) -> None:
-        raise AssertionError("the ledger ends a transaction by closing its connection")
+    def cursor(self) -> Cursor:
+        return _StoppingCursor(self._connection.cursor(), self._lender)
 
     def close(self) -> None:
         self._lender.given_back()
 
 
-class _StoppingCursor:
+class _StoppingCursor(WatchedCursor):
     def __init__(self, cursor: Any, lender: StoppingAtCommit) -> None:
-        self._cursor = cursor
+        super().__init__(cursor, lambda batch: None)
         self._lender = lender
-
-    @property
-    def description(self) -> Any:
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        return int(self._cursor.rowcount)
 
     def execute(self, operation: str, /, *parameters: Any) -> Any:
         """A batch that commits is run up to its commit."""
         before, commit, after = operation.rpartition(_COMMIT)
         if not commit:
-            return self._cursor.execute(operation, *parameters)
+            return super().execute(operation, *parameters)
         assert "?" not in after
         read_all(self._cursor, before, *parameters)
         self._lender.reached += 1
         raise ReachedCommit
-
-    def fetchone(self) -> Any:
-        return self._cursor.fetchone()
-
-    def fetchall(self) -> Sequence[Any]:
-        return list(self._cursor.fetchall())
-
-    def nextset(self) -> bool | None:
-        return bool(self._cursor.nextset())
-
-    def close(self) -> None:
-        self._cursor.close()
 
 
 def would_commit(call: Callable[[], object]) -> bool:

@@ -22,7 +22,7 @@ class WatchedConnection:
         self._connection.setautocommit(value)
 
     def cursor(self) -> Cursor:
-        return _WatchedCursor(self._connection.cursor(), self._watch)
+        return WatchedCursor(self._connection.cursor(), self._watch)
 
     def commit(self) -> None:
         self._connection.commit()
@@ -34,7 +34,7 @@ class WatchedConnection:
         self._connection.close()
 
 
-class _WatchedCursor:
+class WatchedCursor:
     def __init__(self, cursor: Any, watch: Watch) -> None:
         self._cursor = cursor
         self._watch = watch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from airflow_provider_dpone.ledger.enroll import (
     observe_mssql,
 )
 from tests.support.ledger_records import CLICKHOUSE, SERVICE
-from tests.support.live_ledger import LiveLedger
+from tests.support.live_ledger import LiveLedger, target_database
 
 SCHEMAS = ("raw", "marts")
 
@@ -27,18 +26,8 @@ SCHEMAS = ("raw", "marts")
 @pytest.fixture
 def target(tsql_server: Any) -> Iterator[str]:
     """A target database with a writer role and two schemas."""
-    name = f"target {secrets.token_hex(4)}"
-    connection = tsql_server.connect()
-    try:
-        connection.execute(f"CREATE DATABASE [{name}]")
-        connection.execute(f"USE [{name}]; CREATE ROLE [dpone_writer] AUTHORIZATION [dbo];")
-        for schema in SCHEMAS:
-            connection.execute(f"CREATE SCHEMA [{schema}] AUTHORIZATION [dbo]")
-        connection.execute("USE [master]")
+    with target_database(tsql_server, "dpone_writer", SCHEMAS) as name:
         yield name
-        connection.execute(f"DROP DATABASE [{name}]")
-    finally:
-        connection.close()
 
 
 def domain_of(

@@ -20,7 +20,7 @@ from airflow_provider_dpone.gates.interface import Credential, Grant
 from airflow_provider_dpone.routes.interface import AttemptContext, Observation, Outcome, RouteReport
 from tests.support.ledger_records import CLICKHOUSE, SERVICE
 from tests.support.live_ledger import LiveLedger, nothing
-from tests.support.watched_connection import WatchedConnection
+from tests.support.watched_connection import WatchedConnection, WatchedCursor
 
 POSTGRES = "9b2c3d4e-1111-4222-8333-444455556666"
 
@@ -160,9 +160,7 @@ class Unheard:
     def __call__(self) -> Connection:
         if self._gone:
             raise OSError("no route to host")
-        connection: Any = self._connect()
-        connection.setautocommit(True)
-        return _Unheard(connection, self)
+        return _Unheard(self._connect(), self)
 
     def lost(self, cursor: Any, batch: str, parameters: tuple[Any, ...]) -> None:
         if "COMMIT TRANSACTION;" in batch:
@@ -183,17 +181,14 @@ class _Unheard(WatchedConnection):
         return _UnheardCursor(self._connection.cursor(), self._fate)
 
 
-class _UnheardCursor:
+class _UnheardCursor(WatchedCursor):
     def __init__(self, cursor: Any, fate: Unheard) -> None:
-        self._cursor = cursor
+        super().__init__(cursor, lambda batch: None)
         self._fate = fate
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cursor, name)
 
     def execute(self, operation: str, /, *parameters: Any) -> Any:
         self._fate.lost(self._cursor, operation, parameters)
-        return self._cursor.execute(operation, *parameters)
+        return super().execute(operation, *parameters)
 
 
 @pytest.mark.parametrize("engines", ENGINES)

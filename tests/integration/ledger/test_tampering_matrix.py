@@ -37,7 +37,7 @@ from tests.support import planted_rows as plant
 from tests.support.gate_receipts import receipt
 from tests.support.ledger_contents import contents
 from tests.support.ledger_records import CLICKHOUSE, SERVICE, sha
-from tests.support.live_ledger import nothing, open_ledger
+from tests.support.live_ledger import nothing, open_ledger, target_database
 from tests.support.planted_rows import Domain, PlantedOwner
 from tests.support.stopping_connection import StoppingAtCommit, would_commit
 
@@ -76,18 +76,8 @@ def guard_of(owner: PlantedOwner, workload_id: str) -> str:
 
 @pytest.fixture(scope="module")
 def target(tsql_server: Any) -> Iterator[str]:
-    name = f"target {secrets.token_hex(4)}"
-    connection = tsql_server.connect()
-    try:
-        connection.execute(f"CREATE DATABASE [{name}]")
-        connection.execute(f"USE [{name}]; CREATE ROLE [{ROLE}] AUTHORIZATION [dbo];")
-        for schema in SCHEMAS:
-            connection.execute(f"CREATE SCHEMA [{schema}] AUTHORIZATION [dbo]")
-        connection.execute("USE [master]")
+    with target_database(tsql_server, ROLE, SCHEMAS) as name:
         yield name
-        connection.execute(f"DROP DATABASE [{name}]")
-    finally:
-        connection.close()
 
 
 @pytest.fixture(scope="module")
