@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import psycopg
 import pytest
 from tsqldev.catalog import Catalog
@@ -17,44 +19,29 @@ VARIABLES = {"@x": INT, "@t": nvarchar(100)}
 
 
 @pytest.fixture
-def rests(postgres: PostgresProcess) -> object:
+def rests(postgres: PostgresProcess) -> Iterator[Callable[[str], Rests]]:
     with psycopg.connect(postgres.conninfo()) as connection:
         answers = Answers(connection)
         compiler = Compiler(Catalog(connection, dmvs.COLUMNS), CompileContext("master", 1, variables=VARIABLES))
         yield lambda text: answers.rests_on(compiler.statement(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+CASES = {
+    Rests.VALUES: [
         "SELECT 1",
         "SELECT @x + 1, UPPER(@t)",
         "SELECT CASE WHEN @x > 3 THEN N'data.t1 now()' ELSE 'pg_temp.x' END",
         "SELECT CONVERT(varchar(64), HASHBYTES('SHA2_256', @t), 2)",
         "SELECT @@SPID, @@TRANCOUNT, XACT_STATE()",
     ],
-)
-def test_values_alone(rests, text: str) -> None:
-    assert rests(text) is Rests.VALUES
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    Rests.DEFINITIONS: [
         "SELECT COUNT(*) FROM sys.columns",
         "SELECT STRING_AGG(o.name, ',') WITHIN GROUP (ORDER BY o.name) FROM sys.objects o WHERE o.type = 'U'",
         "SELECT OBJECT_ID(N'dbo.x'), DB_ID(), SUSER_SNAME(), HAS_PERMS_BY_NAME(NULL, NULL, 'CONTROL SERVER')",
         "SELECT name FROM sys.database_permissions p JOIN sys.schemas s ON s.schema_id = p.major_id",
         "SELECT definition FROM sys.sql_modules",
     ],
-)
-def test_definitions(rests, text: str) -> None:
-    assert rests(text) is Rests.DEFINITIONS
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    Rests.DATA: [
         "SELECT SYSUTCDATETIME()",
         "SELECT GETDATE(), @x",
         "SELECT CURRENT_TIMESTAMP",
@@ -68,9 +55,12 @@ def test_definitions(rests, text: str) -> None:
         "SELECT * INTO #x FROM sys.objects",
         "SELECT APPLOCK_MODE(N'public', @t, N'Session')",
     ],
-)
-def test_everything_else(rests, text: str) -> None:
-    assert rests(text) is Rests.DATA
+}
+
+
+@pytest.mark.parametrize(("text", "on"), [(text, on) for on, texts in CASES.items() for text in texts])
+def test_what_an_answer_rests_on(rests: Callable[[str], Rests], text: str, on: Rests) -> None:
+    assert rests(text) is on
 
 
 def test_a_function_that_asks_the_clock_somewhere_inside_is_seen(postgres: PostgresProcess) -> None:

@@ -325,15 +325,7 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
     if reads_tables(text):
         begin_if_implicit(interp)
     types, data = arguments(interp, compiled)
-    question = session.engine.answers.question(session, compiled, types, data)
-    rows = None if question is None else session.engine.answers.known(question)
-    if rows is None:
-        with session.transactions.statement(compound=False, fatal=interp.errors_are_fatal):
-            if compiled.reads:
-                session.keys.read(compiled, types, data)
-            rows, _ = session.backend.run(compiled.sql, types, data, _plan_key(interp))
-            if question is not None:
-                session.engine.answers.keep(session, question, rows)
+    rows = _few_rows(interp, compiled, types, data, _plan_key(interp), fatal=interp.errors_are_fatal)
     if len(rows) > 1:
         raise SqlError(
             512,
@@ -341,6 +333,31 @@ def _single(interp: Interpreter, compiled: Compiled, text: str) -> object:
             ">= or when the subquery is used as an expression.",
         )
     return rows[0][0] if rows else None
+
+
+def _few_rows(
+    interp: Interpreter,
+    compiled: Compiled,
+    types: list[SqlType],
+    data: list[object],
+    plan: object,
+    *,
+    fatal: bool = False,
+) -> list[Row]:
+    """All rows of an expression, from memory where nothing can have changed them."""
+    session = interp.session
+    answers = session.engine.answers
+    question = answers.question(session, compiled, types, data)
+    known = None if question is None else answers.known(question)
+    if known is not None:
+        return known
+    with session.transactions.statement(compound=False, fatal=fatal):
+        if compiled.reads:
+            session.keys.read(compiled, types, data)
+        rows, _ = session.backend.run(compiled.sql, types, data, plan)
+        if question is not None:
+            answers.keep(session, question, rows)
+    return rows
 
 
 def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType) -> object:
@@ -353,15 +370,8 @@ def convert(interp: Interpreter, value: object, source: SqlType, target: SqlType
         value if parameter.name == "@value" else values.of(interp, parameter.name) for parameter in compiled.parameters
     ]
     types = [parameter.type for parameter in compiled.parameters]
-    question = session.engine.answers.question(session, compiled, types, data)
-    known = None if question is None else session.engine.answers.known(question)
-    if known is not None:
-        return known[0][0]
     try:
-        with session.transactions.statement(compound=False):
-            rows, _ = session.backend.run(compiled.sql, types, data, "convert")
-            if question is not None:
-                session.engine.answers.keep(session, question, rows)
+        rows = _few_rows(interp, compiled, types, data, "convert")
     except BackendError as error:
         raise errormap.translate(error, "SELECT", session.backend) from error
     return rows[0][0]
