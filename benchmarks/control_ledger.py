@@ -60,12 +60,12 @@ class Report:
     broken: list[str] = field(default_factory=list)
 
     def heading(self, text: str) -> None:
-        self.lines += ["", f"### {text}", ""]
+        self.lines += ["", f"### {text}"]
         print(f"\n{text}", flush=True)
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         cells = [list(map(str, row)) for row in rows]
-        self.lines += [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+        self.lines += ["", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
         self.lines += [f"| {' | '.join(row)} |" for row in cells]
         for row in cells:
             print("  " + " · ".join(row), flush=True)
@@ -185,7 +185,7 @@ def round_trips(stack: Stack, report: Report) -> None:
                 settlement.prove_quiescence()
                 require_succeeded(settlement.finalize())
             total = [sum(int(str(row[number])) for row in rows) for number in range(1, 5)]
-            report.lines += ["", f"{name}:", ""]
+            report.lines += ["", f"{name}:"]
             print(f"  {name}", flush=True)
             report.table(_HEAD, [*rows, ["**whole life**", *total]])
             if at_once:
