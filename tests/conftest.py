@@ -14,6 +14,7 @@ if str(ROOT) not in sys.path:
 #: Half of the time of all tests, by file, the longest first. Two workers take whole files: with a long one at the end,
 #: one of them would wait for the other. A file that is not named here runs after these, in the order of its name.
 SLOWEST = (
+    "tests/embedded/test_killed_worker.py",
     "tests/integration/routes/test_postgres_to_mssql.py",
     "tests/integration/ledger/test_tampering_matrix.py",
     "tests/integration/test_ledger_life.py",

@@ -26,7 +26,7 @@ from tests.support.gate_receipts import receipt
 RUN = "killed"
 DAG = "flights_reference"
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
