@@ -32,8 +32,7 @@ BEGIN
 END;
 
 -- name: installed
--- The trigger as the server has it: text, state, the account it runs as, the event it fires for, and how many grants (less
--- any denial) let that account read the gate rows of the ledger in this database.
+-- The trigger as the server has it: text, state, the account it runs as, its event, and whether that account may read the gate rows.
 SELECT m.[definition], t.[is_disabled], p.[name], p.[is_disabled], e.[type_desc],
     (SELECT SUM(CASE WHEN r.[state] IN ('G', 'W') THEN 1 ELSE -1000 END)
      FROM sys.database_permissions AS r
@@ -46,8 +45,7 @@ LEFT JOIN sys.server_principals AS p ON p.[principal_id] = m.[execute_as_princip
 WHERE t.[name] = ?;
 
 -- name: reader_probe
--- Whether the gate reader can read the gate rows, asked as the reader. The session is itself again before it answers, and
--- however the question ends: a driver that takes the first row only must leave nobody acting as the reader.
+-- Asked as the gate reader: can it read the gate rows? The session is itself again before it answers, for whoever reads one row only.
 DECLARE @gates nvarchar(517) = ?;
 DECLARE @may int;
 EXECUTE AS USER = {{reader_text}};

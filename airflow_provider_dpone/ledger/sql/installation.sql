@@ -87,8 +87,7 @@ INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = s.[o
 ORDER BY s.[operation_key], s.[guard_id];
 
 -- name: foreign_rights
--- Rights in this database that no role of docs/roles.md has: who, what, and on what. Nobody deletes, defines or owns here but
--- the database's owner; nothing is everybody's; and who may insert into the extension group may not insert receipts.
+-- Rights that no role of docs/roles.md has: to delete, define or own, everybody's, and to insert receipts. Who, what, on what.
 SELECT u.[name], p.[permission_name], COALESCE(s.[name] + N'.' + o.[name], s.[name], DB_NAME())
 FROM sys.database_permissions AS p
 INNER JOIN sys.database_principals AS u ON u.[principal_id] = p.[grantee_principal_id]

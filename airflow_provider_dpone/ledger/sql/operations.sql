@@ -9,8 +9,7 @@ DECLARE @guards TABLE ([guard_id] varchar(71) COLLATE Latin1_General_100_BIN2 NO
 INSERT INTO @guards ([guard_id]) VALUES (?);
 
 -- name: admission_state
--- Everything admission is decided on: owner, domains, blockers, tries of this task instance, the workload's DAGs.
--- An operation of the qualification family blocks whatever its state says: no proof of that family can end one yet.
+-- All that admission is decided on: owner, domains, blockers (qualification in any state: no proof ends one), tries, the workload's DAGs.
 DECLARE @request varchar(71) = ?;
 DECLARE @instance varchar(71) = ?;
 DECLARE @workload nvarchar(1024) = ?;
