@@ -14,6 +14,7 @@ from psycopg import sql
 
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations
 from airflow_provider_dpone.contracts.operation import Operation
+from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.drivers import drain, quote_mssql
 from airflow_provider_dpone.routes.dbt import DbtPlan, DbtRoute
 from airflow_provider_dpone.routes.interface import Route
@@ -68,10 +69,13 @@ class LiveTransfer:
         self.in_target("UPDATE [dpone_fence].[fence] SET [operation_key] = ?, [login_name] = N'somebody';", key)
 
     def gone(self, operation: Operation) -> bool:
-        """Its login is disabled and its role is closed, and neither has a session."""
-        writer, reader = operation.principal("ingest"), operation.principal("extract")
-        disabled = self.gate.logins(writer.name) == [(writer.sid, True)] and not self.gate.sessions(writer.sid)
-        return disabled and self.postgres.closed(reader.name)
+        """Each of its logins is disabled and each of its roles closed, and none has a session."""
+        return all(self._gone(principal) for principal in operation.principals)
+
+    def _gone(self, principal: Principal) -> bool:
+        if principal.connector == "postgres":
+            return self.postgres.closed(principal.name)
+        return self.gate.logins(principal.name) == [(principal.sid, True)] and not self.gate.sessions(principal.sid)
 
 
 def start_worker(
