@@ -330,6 +330,9 @@ def test_what_did_not_happen_is_reported_as_nothing(ground: Ground, name: str, m
     assert refused.value.reason == REFUSALS[moment]
     assert not refused.value.state_may_have_changed
     assert ground.state() == before
+    if moment == "commit":
+        ground.used(name)
+        assert run(ground.healthy) is not None, "the same call can be repeated"
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
