@@ -50,7 +50,8 @@ class Writer:
                     self._commit_pairs(connection)
                 finally:
                     connection.close()
-            except pymssql.Error:
+            # A login whose first statement finds the session gone: that one pymssql does not translate.
+            except (pymssql.Error, pymssql._mssql.MSSQLException):
                 self.failures += 1
                 self.stopping.wait(0.05)
 
