@@ -71,7 +71,7 @@ def test_the_attempts_of_the_run_are_reached_through_the_navigation(
         for row in seen:
             assert "✓ closed ✓ quiescent ✓ outcome" in row
             assert (
-                "mssql ingest CLOSED" in row
+                "mssql ingest, postgres extract CLOSED" in row
                 or "mssql build CLOSED" in row
                 or "clickhouse ingest, clickhouse publish" in row
             )
