@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
 from airflow_provider_dpone.ledger.transaction import driver_errors
 from tests.support.live_gate import LiveGate, autocommit
+from tests.support.roles_page import allowed_on
 
 ROLES = ("controller", "issuer", "closer", "outcome reader", "attempt")
 
@@ -184,13 +184,4 @@ def test_the_server_allows_what_the_role_is_for_and_refuses_the_rest(scene: Scen
 
 
 def test_the_table_of_the_documentation_is_this_one() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "roles.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-    header = next(row for row in rows if row[0] == "On SQL Server")
-    assert tuple(header[1:]) == ROLES
-    documented = {
-        row[0]: frozenset(role for role, cell in zip(ROLES, row[1:], strict=True) if cell == "yes")
-        for row in rows
-        if len(row) == len(header) and row[0] in ALLOWED
-    }
-    assert documented == ALLOWED
+    assert allowed_on("SQL Server", ALLOWED) == (ROLES, ALLOWED)

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,6 +15,7 @@ from airflow_provider_dpone.drivers import quote_postgres
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
 from airflow_provider_dpone.gates.interface import PostgresExtractGrant
 from tests.support.live_postgres import DATABASE, OBSERVER, SOURCE_ROLE, LivePostgres
+from tests.support.roles_page import allowed_on
 
 ROLES = ("issuer", "observer", "attempt")
 
@@ -116,13 +116,4 @@ def test_the_server_allows_what_the_role_is_for_and_refuses_the_rest(scene: Scen
 
 
 def test_the_table_of_the_documentation_is_this_one() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "roles.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-    header = next(row for row in rows if row[0] == "On PostgreSQL")
-    assert tuple(header[1:]) == ROLES
-    documented = {
-        row[0]: frozenset(role for role, cell in zip(ROLES, row[1:], strict=True) if cell == "yes")
-        for row in rows
-        if len(row) == len(header) and row[0] in ALLOWED
-    }
-    assert documented == ALLOWED
+    assert allowed_on("PostgreSQL", ALLOWED) == (ROLES, ALLOWED)
