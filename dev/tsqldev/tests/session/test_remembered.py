@@ -69,6 +69,17 @@ def test_a_change_that_is_taken_back(one: Client, two: Client) -> None:
     assert twice(two, TABLES) == 1
 
 
+def test_two_transactions_whose_changes_are_interleaved(one: Client, two: Client, connect: Connect) -> None:
+    """They made the first and fourth, and the second and third of five changes: as many, with the same sum and maximum."""
+    one.run("BEGIN TRANSACTION; CREATE TABLE dbo.first (a int)")
+    two.run("BEGIN TRANSACTION; CREATE TABLE dbo.second (a int); CREATE TABLE dbo.third (a int)")
+    one.run("CREATE TABLE dbo.fourth (a int)")
+    connect().run("CREATE TABLE dbo.fifth (a int)")
+    there = "SELECT CASE WHEN OBJECT_ID(N'dbo.first') IS NULL THEN 0 ELSE 1 END"
+    assert (twice(one, there), twice(two, there)) == (1, 0)
+    assert two.error("SELECT a FROM dbo.first") == 208
+
+
 @pytest.mark.parametrize("isolation", ["SNAPSHOT", "READ COMMITTED"])
 def test_definitions_in_a_transaction(one: Client, two: Client, isolation: str) -> None:
     """A snapshot is taken by the first look at anything; it then holds for definitions too, as for the rows beside them."""

@@ -11,16 +11,17 @@ create schema if not exists sys;
 -- `instance` tells this metadata from that of every other server.
 create table meta.made_by (scripts text not null, instance uuid not null default gen_random_uuid());
 
--- Which changes this transaction sees: the ids come from a sequence, never twice, so that (count, max, sum) names one set
--- of changes. A cache keyed by it is right also after a rollback, and when one process has to do with several servers.
+-- Which changes this transaction sees: the ids come from a sequence, never twice, and their hashes together name one set
+-- of changes. (Their sum would not: two open transactions can have made 1 and 4, and 2 and 3.) A cache keyed by it is right
+-- also after a rollback, and when one process has to do with several servers.
 -- `names` marks those that can change what a text means; the others change who may do what, and nothing else.
 create table meta.version (id bigint generated always as identity primary key, names boolean not null);
 
 create function meta.visible_version() returns bigint stable language sql as
-$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 0) from meta.version $$;
+$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(bit_xor(hashint8extended(id, 0)), 0), 0) from meta.version $$;
 
 create function meta.visible_names() returns bigint stable language sql as
-$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(max(id), 0) || '.' || coalesce(sum(id), 0), 1) from meta.version where names $$;
+$$ select hashtextextended((select instance from meta.made_by) || '.' || count(*) || '.' || coalesce(bit_xor(hashint8extended(id, 0)), 0), 1) from meta.version where names $$;
 
 create function meta.bump(names boolean default true) returns void language plpgsql as $$
 declare mine bigint;
