@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "dpone.postgres-gate-observation.v1"
 _CONTROL_LIFETIME = timedelta(minutes=5)
+#: How often a role is tried to be barred whose sessions hold it and come back.
+_BAR_TRIES = 3
 
 _log = logging.getLogger(__name__)
 
@@ -164,6 +167,7 @@ class PostgresGate:
 
         app = f"dpone {operation.digest_prefix} verify"
         dsn = self._issuer.for_role(principal.name, secret, app=app, database=grant.database)
+        dsn = replace(dsn, settings=(("search_path", "pg_catalog"),))
         try:
             with connect(dsn) as session:
                 server, role = postgres_roles.server_of(session), role_of(session, principal.name)
@@ -192,7 +196,8 @@ class PostgresGate:
                 "postgres_source_writable",
                 happened=f"{self._source_role} can do more than read in {grant.database}: {', '.join(writable)}.",
                 not_done="nothing was read.",
-                check="what is granted to it, and to PUBLIC, on these tables.",
+                check="what is granted to it, and to PUBLIC, on these; a server that was upgraded from PostgreSQL 14 or older"
+                " may need REVOKE CREATE ON SCHEMA public FROM PUBLIC.",
             )
 
     def close(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
@@ -200,13 +205,30 @@ class PostgresGate:
         self._ours(principal)
         with session_as(self._issuer, f"closing {principal.name}") as issuer:
             self._server(issuer)
-            postgres_roles.bar(issuer, principal.name)
+            self._bar(issuer, principal.name)
             role = role_of(issuer, principal.name)
             if role is not None:
                 postgres_sessions.end(issuer, principal.name, role.oid)
         if role is None or not role.closed:
             raise _open(principal, role)
         return self._observation(operation, principal, "CLOSED_GATES")
+
+    def _bar(self, issuer: Session, name: str) -> None:
+        """Bar the role; a session of its own that keeps its row locked (it may set its password) is ended first."""
+        import psycopg
+
+        for _ in range(_BAR_TRIES - 1):
+            try:
+                postgres_roles.bar(issuer, name)
+            except psycopg.errors.LockNotAvailable:
+                role = role_of(issuer, name)
+                if role is None:
+                    raise
+                _log.warning("%s is locked by somebody; ending its sessions before it is barred", name)
+                postgres_sessions.end(issuer, name, role.oid)
+            else:
+                return
+        postgres_roles.bar(issuer, name)
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Evidence that the closed role has no session and no transaction: a positive control, then two reads apart."""
@@ -219,6 +241,7 @@ class PostgresGate:
             self._server(issuer)
             server = self._server(observer)
             self._require_sight(observer)
+            postgres_roles.require_not_renamed(observer, name)
             role = role_of(observer, name)
             if role is None or not role.closed:
                 raise _open(principal, role)

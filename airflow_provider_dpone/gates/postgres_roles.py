@@ -1,16 +1,18 @@
 """The role of an attempt as PostgreSQL knows it: its statements, its state, and what an answer of the server means.
 
 CREATE ROLE and all that follows it is transactional. An advisory lock on the role's name makes one issuer or closer
-wait for the other; it is the issuer's own, because all of them connect to one database.
+wait for the other, because all of them connect to one database. It is a courtesy: anybody in that database can take it,
+the attempt included, so nobody waits for it for ever, and what is done without it is refused by the server or right.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, GateTampered, GuardError
@@ -27,10 +29,20 @@ SQL = load_sql("airflow_provider_dpone.gates", "sql/postgres_gate.sql")
 #: Before 16 whoever may create roles reaches every role but superusers, and a membership without SET cannot be made.
 MINIMUM_VERSION = 160000
 #: How long an issuer or closer waits for another one of the same role, and how long one may say nothing in between: an
-#: issuer that was stopped in the middle of its transaction loses it, and whoever closes goes on.
-_SETTINGS = (("statement_timeout", "20s"), ("idle_in_transaction_session_timeout", "10s"))
+#: issuer that was stopped in the middle of its transaction loses it, and whoever closes goes on. The others undo what a
+#: database or a role may have set: a closing that was answered is on disk, and no name means an object of somebody else.
+_SETTINGS = (
+    ("statement_timeout", "20s"),
+    ("lock_timeout", "12s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("synchronous_commit", "on"),
+    ("default_transaction_read_only", "off"),
+    ("search_path", "pg_catalog"),
+)
 #: The session that works, and the one before it that verified the role and may still be leaving.
 _CONNECTIONS = 2
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +121,17 @@ def role_of(session: Session, name: str) -> Role | None:
 
 def create(session: Session, name: str, secret: Secret, source_role: str, lifetime: timedelta) -> None:
     """Create the role with its one membership, in the caller's transaction."""
+    until = session.execute(SQL.text("valid_until").encode(), {"lifetime": lifetime}).fetchone()
+    assert until is not None
     text = SQL.text(
         "create_role",
         role=quote_postgres(name),
+        name=name.replace("'", "''"),
         source_role=quote_postgres(source_role),
         connections=str(_CONNECTIONS),
         # Base64, colons and dollar signs: nothing that would end a literal.
         verifier=f"'{scram_verifier(name, secret)}'",
-        valid_until=f"'{datetime.now(UTC) + lifetime:%Y-%m-%d %H:%M:%S}+00'",
+        valid_until=f"'{until[0]}'",
     )
     session.execute(text.encode())
 
@@ -127,6 +142,7 @@ def bar(session: Session, name: str) -> None:
 
     role = quote_postgres(name)
     with serialized(session, name):
+        require_not_renamed(session, name)
         found = role_of(session, name)
         if found is None:
             session.execute(SQL.text("create_tombstone", role=role).encode())
@@ -147,11 +163,29 @@ def bar(session: Session, name: str) -> None:
                 continue
 
 
+def require_not_renamed(session: Session, name: str) -> None:
+    """Refuse where the role that was made under this name lives on under another one, where nobody would look for it."""
+    others = [str(other) for (other,) in session.execute(SQL.text("renamed").encode(), {"name": name}).fetchall()]
+    if others:
+        raise GateTampered(
+            "postgres_role_renamed",
+            happened=f"the role {name} is called {', '.join(others)} now.",
+            not_done="no proof was made.",
+            check="who renamed it; a superuser gives it its name back (a tombstone that has it has to go first).",
+        )
+
+
 @contextmanager
 def serialized(session: Session, name: str) -> Iterator[None]:
-    """A transaction in which no other issuer or closer is at work on this role."""
+    """A transaction in which no other issuer or closer is at work on this role, unless somebody never gives way."""
+    import psycopg
+
     with session.transaction():
-        session.execute(SQL.text("serialize").encode(), {"name": name})
+        try:
+            with session.transaction():
+                session.execute(SQL.text("serialize").encode(), {"name": name})
+        except psycopg.errors.LockNotAvailable:
+            _log.warning("somebody holds the advisory lock of %s and does not give way; going on without it", name)
         yield
 
 

@@ -29,7 +29,7 @@ class Look:
 
 
 def end(issuer: Session, name: str, oid: int) -> None:
-    """End every session of a barred role, after pid, start and role were compared again. What stays, the proof names."""
+    """End every session of a role, after pid, start and role were compared again. What stays, the proof names."""
     if not issuer.execute(SQL.text("sessions").encode(), {"oid": oid}).fetchall():
         return
     role = quote_postgres(name)

@@ -38,15 +38,29 @@ SELECT r.oid::bigint, r.rolcanlogin, coalesce(r.rolvaliduntil <= now(), false),
     )
 FROM pg_catalog.pg_roles AS r WHERE r.rolname = %(name)s;
 
+-- name: renamed
+-- Roles that were made under this name and have another one now. What follows a role under every name is its comment.
+SELECT r.rolname::text FROM pg_catalog.pg_shdescription AS d
+INNER JOIN pg_catalog.pg_roles AS r ON r.oid = d.objoid
+WHERE d.classoid = 'pg_catalog.pg_authid'::regclass AND d.description = %(name)s AND r.rolname <> %(name)s
+ORDER BY 1;
+
+-- name: valid_until
+-- The end of a role's life by the server's own clock, which is the one that ends it.
+SELECT to_char((now() + %(lifetime)s) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS+00');
+
 -- name: create_role
--- The attempt's role: it reads what the source role reads, and is nothing else; a client-made verifier, no password.
+-- The attempt's role: it reads what the source role reads, and is nothing else; a client-made verifier, no password. Whoever makes it gets no rights of it, whatever the server's settings say.
+SET LOCAL createrole_self_grant = '';
 CREATE ROLE {{role}} LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
     CONNECTION LIMIT {{connections}} PASSWORD {{verifier}} VALID UNTIL {{valid_until}};
 GRANT {{source_role}} TO {{role}} WITH INHERIT TRUE, SET FALSE, ADMIN FALSE;
 ALTER ROLE {{role}} SET default_transaction_read_only = on;
+COMMENT ON ROLE {{role}} IS '{{name}}';
 
 -- name: create_tombstone
 -- Take the name, for good, with a role that never could log in.
+SET LOCAL createrole_self_grant = '';
 CREATE ROLE {{role}} NOLOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 0;
 
 -- name: bar_role
@@ -88,8 +102,8 @@ WHERE l.locktype = 'virtualxid' AND l.pid IS NOT NULL
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a WHERE a.pid = l.pid);
 
 -- name: prepared
--- Transactions of the role that go on without a session.
-SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE owner = %(name)s ORDER BY gid;
+-- Transactions that go on without a session: those of the role, and those of roles that were dropped meanwhile.
+SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE owner = %(name)s OR owner IS NULL ORDER BY gid;
 
 -- name: session_seen
 -- One session of a role as this account sees it; the positive control of every absence.
@@ -97,17 +111,27 @@ SELECT usesysid::bigint FROM pg_catalog.pg_stat_activity
 WHERE pid = %(pid)s AND backend_start IS NOT NULL AND state IS NOT NULL;
 
 -- name: own_session
--- What the attempt's own session says of itself: identity, read-only by default, and tables that its role could write.
+-- What the attempt's own session says of itself: identity, read-only by default, and what its role could do but read: rows that it could write, tables of its own, where it could create something, and what the server lets it do besides.
 SELECT session_user, current_setting('default_transaction_read_only'),
     ARRAY(
         SELECT c.oid::regclass::text FROM pg_catalog.pg_class AS c
         INNER JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
             AND has_schema_privilege(n.oid, 'USAGE')
-            AND (
-                has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
-                OR has_any_column_privilege(c.oid, 'INSERT, UPDATE')
-            )
+            AND CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, 'USAGE, UPDATE')
+                ELSE has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER')
+                    OR has_any_column_privilege(c.oid, 'INSERT, UPDATE')
+                    OR pg_has_role(c.relowner, 'USAGE')
+            END
+        UNION ALL
+        SELECT 'CREATE in the schema ' || quote_ident(n.nspname) FROM pg_catalog.pg_namespace AS n
+        WHERE n.nspname !~ '^pg_' AND has_schema_privilege(n.oid, 'CREATE')
+        UNION ALL
+        SELECT 'CREATE in the database' WHERE has_database_privilege(current_database(), 'CREATE')
+        UNION ALL
+        SELECT r.rolname::text FROM pg_catalog.pg_roles AS r
+        WHERE r.rolname ~ '^pg_' AND pg_has_role(r.oid, 'USAGE')
+            AND r.rolname NOT IN ('pg_read_all_data', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_monitor')
         ORDER BY 1 LIMIT 5
     );
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -14,13 +15,19 @@ from tests.support.live_postgres import LivePostgres
 
 
 @pytest.fixture
-def admit(postgres: LivePostgres) -> Callable[[], Operation]:
+def admit(postgres: LivePostgres, admit_on: Callable[[LivePostgres], Operation]) -> Callable[[], Operation]:
     """An operation as admission leaves it: its role is journaled, and not created."""
+    return partial(admit_on, postgres)
+
+
+@pytest.fixture
+def admit_on() -> Callable[[LivePostgres], Operation]:
+    """The same on a server that a test names."""
     domain = make.domain(f"target {uuid.uuid4()}")
     guard = guard_id(connector=domain[1], service_id=domain[2], physical_subject_sha256=domain[3])
     request = make.request([domain, make.domain("other", "clickhouse")])
 
-    def admitted() -> Operation:
+    def admitted(postgres: LivePostgres) -> Operation:
         where = make.coordinates(f"manual__{uuid.uuid4()}")
         attempt = make.attempt(request, "w000", ((guard, 1),), where)
         return Operation(
