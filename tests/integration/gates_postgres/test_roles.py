@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class Scene:
 
     accounts: Mapping[str, PostgresDsn]
     names: Mapping[str, str]
+    postgres: LivePostgres
 
     def try_to(self, role: str, action: str) -> None:
         """Do it as the account of a role and take it back. Raises what the server answers."""
@@ -73,8 +75,19 @@ class Scene:
             statement = statement.replace("{" + name + "}", value)
         with closing(connect(self.accounts[role])) as session:
             # Read-only is an attempt's default and no barrier: it can take that off by itself.
-            session.execute(b"SET TRANSACTION READ WRITE; " + statement.encode())
-            session.rollback()
+            try:
+                session.execute(b"SET TRANSACTION READ WRITE; " + statement.encode())
+            finally:
+                pid = session.info.backend_pid
+                session.close()
+                wait_gone(self.postgres, "pid = %s", pid)
+
+
+def wait_gone(postgres: LivePostgres, which: str, value: object) -> None:
+    """An attempt has two sessions at most, and one that is still leaving is one."""
+    deadline = time.monotonic() + 10
+    while postgres.asked(f"SELECT FROM pg_stat_activity WHERE {which}", value) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -84,11 +97,13 @@ def scene(postgres: LivePostgres, admit: Callable[[], Operation]) -> Iterator[Sc
     principal = operation.principal("extract")
     credential = gate.issue(operation, principal, PostgresExtractGrant(database=DATABASE))
     attempt = postgres.issuer.for_role(credential.username, credential.secret, app="worker")
+    wait_gone(postgres, "usename = %s", principal.name)
     somebody = psycopg.connect(postgres.owner)
     working = connect(attempt)
     ((oid,),) = postgres.asked("SELECT oid FROM pg_roles WHERE rolname = %s", principal.name)
     yield Scene(
         accounts={"issuer": postgres.issuer, "observer": postgres.observer, "attempt": attempt},
+        postgres=postgres,
         names={
             "source_role": quote_postgres(SOURCE_ROLE),
             "attempt": quote_postgres(principal.name),
