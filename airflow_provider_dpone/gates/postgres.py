@@ -28,7 +28,7 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_postgres_principal
-from airflow_provider_dpone.drivers import Secret, quote_postgres
+from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
 from airflow_provider_dpone.gates import postgres_roles, postgres_sessions
 from airflow_provider_dpone.gates.interface import Credential, Grant, PostgresExtractGrant
@@ -289,7 +289,8 @@ class PostgresGate:
             yield {"role_name": name, "pid": pid, "seen": True}
         finally:
             postgres_sessions.wait_gone(observer, pid, seconds=5.0)
-            issuer.execute(SQL.text("drop_role", role=quote_postgres(name)).encode())
+            postgres_roles.drop(issuer, name)
+            postgres_roles.drop_left_controls(issuer)
 
     def _observation(self, operation: Operation, principal: Principal, kind: str) -> dict[str, object]:
         return {

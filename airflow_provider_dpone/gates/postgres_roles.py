@@ -163,6 +163,22 @@ def bar(session: Session, name: str) -> None:
                 continue
 
 
+def drop(session: Session, name: str) -> None:
+    """Remove a role that only served as a positive control."""
+    session.execute(SQL.text("drop_role", role=quote_postgres(name)).encode())
+
+
+def drop_left_controls(session: Session) -> None:
+    """Remove the positive controls whose maker was killed. Another one may be doing the same at this moment."""
+    import psycopg
+
+    for (name,) in session.execute(SQL.text("left_controls").encode()).fetchall():
+        try:
+            drop(session, name)
+        except psycopg.InternalError as err:
+            _log.info("dropping %s answered: %s", name, " ".join(str(err).split()))
+
+
 def require_not_renamed(session: Session, name: str) -> None:
     """Refuse where the role that was made under this name lives on under another one, where nobody would look for it."""
     others = [str(other) for (other,) in session.execute(SQL.text("renamed").encode(), {"name": name}).fetchall()]

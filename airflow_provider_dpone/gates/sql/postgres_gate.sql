@@ -135,6 +135,15 @@ SELECT session_user, current_setting('default_transaction_read_only'),
         ORDER BY 1 LIMIT 5
     );
 
+-- name: left_controls
+-- Positive controls whose maker was killed: their life is over and they have no session.
+SELECT r.rolname::text FROM pg_catalog.pg_roles AS r
+INNER JOIN pg_catalog.pg_auth_members AS m ON m.roleid = r.oid AND m.admin_option
+INNER JOIN pg_catalog.pg_roles AS u ON u.oid = m.member AND u.rolname = current_user
+WHERE r.rolname ~ '^dpone_c_[0-9a-f]{32}$' AND r.rolvaliduntil <= now()
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a WHERE a.usesysid = r.oid)
+ORDER BY 1;
+
 -- name: drop_role
 -- Remove a role that only served as a positive control.
 DROP ROLE IF EXISTS {{role}};

@@ -256,6 +256,24 @@ def test_the_life_of_a_role_is_told_by_the_servers_clock(postgres: LivePostgres,
     assert row == (True,)
 
 
+def test_what_a_killed_observer_left_goes_with_the_next_proof_when_its_life_is_over(
+    gate: PostgresGate, operation: Operation, principal: Principal, postgres: LivePostgres
+) -> None:
+    over, young, busy = (f"dpone_c_{secrets.token_hex(16)}" for _ in range(3))
+    secret = Secret.generate()
+    with postgres_roles.session_as(postgres.issuer, "creating") as issuer, issuer.transaction():
+        for name, life in ((over, -1), (young, 60), (busy, 60)):
+            postgres_roles.create(issuer, name, secret, SOURCE_ROLE, timedelta(seconds=life))
+    with closing(connect(postgres.issuer.for_role(busy, secret, app="control"))):
+        postgres.as_owner(text("ALTER ROLE {} VALID UNTIL '2000-01-01'", busy))
+        gate.close(operation, principal)
+        gate.prove_quiescent(operation, principal)
+        left = postgres.asked("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [over, young, busy])
+    assert sorted(left) == sorted([(young,), (busy,)])
+    for name in (young, busy):
+        postgres.as_owner(text("DROP ROLE {}", name))
+
+
 def test_a_closing_that_was_answered_outlives_a_crash_of_a_server_that_commits_later(
     tmp_path: Path, admit_on: Callable[[LivePostgres], Operation]
 ) -> None:
