@@ -34,7 +34,7 @@ class LedgerSettings:
             raise ConfigurationError(
                 "ledger_service_id",
                 happened="the pinned service id of the ledger is not a UUID in canonical lower-case text.",
-                check="the service id that `dponectl ledger install` printed.",
+                check="the service id in the configuration: the new UUID that was chosen for this ledger before it was installed.",
             ) from err
         schemas = (self.control_schema, self.extension_schema, self.trust_schema, self.registration_schema)
         for name in schemas:
