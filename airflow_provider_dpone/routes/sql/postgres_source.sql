@@ -1,6 +1,7 @@
 -- name: begin_snapshot
--- Everything that follows in this transaction sees one state of the source.
+-- Everything that follows in this transaction sees one state of the source, and rows that a policy would hide are an error.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+SET LOCAL row_security = off;
 
 -- name: column_types
 -- The columns of a table with PostgreSQL's internal type names.

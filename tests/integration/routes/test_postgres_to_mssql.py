@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dpone.contracts.errors import AttemptFailed, Fenced, GuardError, ValueRefused
+from airflow_provider_dpone.contracts.errors import AttemptFailed, ConfigurationError, Fenced, GuardError, ValueRefused
 from airflow_provider_dpone.drivers import quote_mssql, quote_postgres
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.routes.postgres_to_mssql import SourceRows
@@ -64,6 +64,16 @@ def test_an_empty_source_empties_the_target(transfer: LiveTransfer, planes: str)
     transfer.as_owner(f"DELETE FROM {planes}")
     assert transfer.gate.attempt(transfer.gate.run_id(), route=transfer.route(transfer.plan(planes))).run()
     assert transfer.rows(planes) == []
+
+
+def test_rows_that_a_policy_keeps_from_the_attempt_are_not_taken_for_rows_that_are_not_there(
+    transfer: LiveTransfer, planes: str
+) -> None:
+    transfer.as_owner(f"CREATE POLICY fast ON {planes} USING (speed IS NOT NULL)")
+    transfer.as_owner(f"ALTER TABLE {planes} ENABLE ROW LEVEL SECURITY")
+    cause = failed(transfer, transfer.plan(planes))
+    assert isinstance(cause, ConfigurationError) and "row-level security" in str(cause)
+    assert transfer.rows(planes) == OLD
 
 
 def test_every_carried_type_arrives_exactly(transfer: LiveTransfer) -> None:
