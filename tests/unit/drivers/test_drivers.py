@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from airflow_provider_dpone.drivers import (
 )
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
 
 
 def test_a_secret_shows_itself_only_when_asked() -> None:
@@ -34,6 +37,19 @@ def test_a_secret_shows_itself_only_when_asked() -> None:
     assert len(secret.reveal()) >= 32
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")
+
+
+@pytest.mark.parametrize("bad", ["\0", "\ud83d"], ids=["NUL", "half of a character"])
+@pytest.mark.parametrize("member", ["host", "database", "user", "password", "app"])
+def test_a_text_that_no_postgres_takes_is_refused_without_the_password(member: str, bad: str) -> None:
+    given = {"host": "h", "database": "d", "user": "u", "password": "pass}word", "app": "a"}
+    texts = given | {member: given[member] + bad}
+    password = Secret(texts.pop("password"))
+    dsn = replace(PostgresDsn(host="", database="", user="", password=password), **texts)
+    with pytest.raises(ConfigurationError, match=f"the {member} of a PostgreSQL connection") as refused:
+        connect_postgres(dsn)
+    held = [refused.value, refused.value.__cause__, refused.value.__context__]
+    assert all("pass}word" not in repr(vars(error)) + repr(error) for error in held if error is not None)
 
 
 def test_a_dsn_does_not_show_its_password() -> None:
