@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.drivers.connection_text import require_text
 from airflow_provider_dpone.drivers.secret import Secret
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def connect(dsn: ClickHouseDsn, *, settings: Mapping[str, object] | None = None)
             "clickhouse_connect_version",
             happened="clickhouse-connect is older than 1.12 and may send a statement twice when a reply is lost.",
         )
+    require_text("ClickHouse", dsn.password, host=dsn.host, database=dsn.database, user=dsn.user, app=dsn.app)
     try:
         return clickhouse_connect.get_client(
             host=dsn.host,

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.contracts.errors import ControlUnavailable
+from airflow_provider_dpone.drivers.connection_text import require_text
 from airflow_provider_dpone.drivers.secret import Secret
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class MsSqlDsn:
 
     def connection_string(self) -> str:
         """The driver's text. It holds the clear password: never log it."""
+        require_text("SQL Server", self.password, host=self.host, database=self.database, user=self.user)
         members = {
             "Server": f"{self.host},{self.port}",
             "Database": self.database,
@@ -62,8 +64,6 @@ class MsSqlDsn:
 
 
 def _braced(value: str) -> str:
-    if "\x00" in value:
-        raise ConfigurationError("connection_text", happened="a connection setting contains NUL.")
     return "{" + value.replace("}", "}}") + "}"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.contracts.errors import ControlUnavailable
+from airflow_provider_dpone.drivers.connection_text import require_text
 from airflow_provider_dpone.drivers.secret import Secret
 
 if TYPE_CHECKING:
@@ -43,22 +44,11 @@ def scram_verifier(user: str, password: Secret) -> str:
         connection.finish()
 
 
-def _require_text(dsn: PostgresDsn) -> None:
-    # Said here, because what the driver raises has the whole connection text in it, the password too.
-    settings = {"host": dsn.host, "database": dsn.database, "user": dsn.user, "password": dsn.password.reveal()}
-    for name, value in {**settings, "app": dsn.app}.items():
-        if any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in value):
-            raise ConfigurationError(
-                "connection_text",
-                happened=f"the {name} of a PostgreSQL connection contains NUL or half of a character.",
-            )
-
-
 def connect(dsn: PostgresDsn) -> psycopg.Connection[tuple[Any, ...]]:
     """Open one connection. Raises ControlUnavailable when no session came to be."""
     import psycopg
 
-    _require_text(dsn)
+    require_text("PostgreSQL", dsn.password, host=dsn.host, database=dsn.database, user=dsn.user, app=dsn.app)
     try:
         return psycopg.connect(
             host=dsn.host,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,10 @@ from airflow_provider_dpone.drivers import (
     quote_mssql,
     quote_postgres,
 )
+from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
+from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
@@ -40,14 +44,20 @@ def test_a_secret_shows_itself_only_when_asked() -> None:
 
 
 @pytest.mark.parametrize("bad", ["\0", "\ud83d"], ids=["NUL", "half of a character"])
-@pytest.mark.parametrize("member", ["host", "database", "user", "password", "app"])
-def test_a_text_that_no_postgres_takes_is_refused_without_the_password(member: str, bad: str) -> None:
-    given = {"host": "h", "database": "d", "user": "u", "password": "pass}word", "app": "a"}
-    texts = given | {member: given[member] + bad}
-    password = Secret(texts.pop("password"))
-    dsn = replace(PostgresDsn(host="", database="", user="", password=password), **texts)
-    with pytest.raises(ConfigurationError, match=f"the {member} of a PostgreSQL connection") as refused:
-        connect_postgres(dsn)
+@pytest.mark.parametrize("member", ["host", "database", "user", "password"])
+@pytest.mark.parametrize(
+    ("dsn_type", "connect"),
+    [(MsSqlDsn, connect_mssql), (PostgresDsn, connect_postgres), (ClickHouseDsn, connect_clickhouse)],
+    ids=["SQL Server", "PostgreSQL", "ClickHouse"],
+)
+def test_a_text_that_no_driver_can_send_is_refused_without_the_password(
+    dsn_type: Any, connect: Callable[[Any], object], member: str, bad: str
+) -> None:
+    texts = {"host": "127.0.0.1", "database": "d", "user": "u", "password": "pass}word"}
+    texts[member] += bad
+    dsn = dsn_type(**{**texts, "password": Secret(texts["password"])}, port=1)
+    with pytest.raises(ConfigurationError, match=f"the {member} of a .* connection") as refused:
+        connect(dsn)
     held = [refused.value, refused.value.__cause__, refused.value.__context__]
     assert all("pass}word" not in repr(vars(error)) + repr(error) for error in held if error is not None)
 
