@@ -5,8 +5,8 @@ demo: setup
 	@.venv/bin/python -m dpone_demo run $(ARGS)
 
 test: setup-tests lint
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not stack and not campaign" $(ARGS)
-	@.venv/bin/python -m pytest -m "stack and not campaign" $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not campaign" --ignore tests/e2e $(ARGS)
+	@.venv/bin/python -m pytest -m "not campaign" tests/e2e $(ARGS)
 
 # Slow ones that `make test` leaves out: a second whole run of the main job after the first was killed.
 campaign: setup-tests

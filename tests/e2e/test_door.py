@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_dpone.composition.profile_folder import read_profile_folder
 from tests.e2e.conftest import MainJob
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 
 def test_the_gate_profile_ran_first_and_unlocked_nonproduction_only(run: MainJob) -> None:

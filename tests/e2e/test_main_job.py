@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import MainJob
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 
 def test_everything_reconciles(run: MainJob) -> None:

@@ -16,7 +16,7 @@ from airflow_provider_dpone.ledger import AttemptStore
 from tests.e2e.conftest import MainJob
 from tests.support.browser import Browser, chromium
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 WAREHOUSE = "flights_warehouse"
 HOSTILE = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"

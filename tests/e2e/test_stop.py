@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import MainJob
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 
 def test_no_process_of_the_stack_is_left(run: MainJob) -> None:
