@@ -26,7 +26,7 @@ def get(app: Any, path: str) -> httpx.Response:
 
 def test_every_route_asks_for_a_login() -> None:
     app = attempts_page.build_app()
-    paths = [route.path.replace("{attempt_sha256}", "sha256:0") for route in app.routes]  # type: ignore[attr-defined]
+    paths = [route.path.replace("{attempt_sha256}", "sha256:0") for route in app.routes]  # type: ignore[attr-defined]  # APIRoute
     assert len(paths) == 5, "no documentation route, which would be open"
     for path in paths:
         assert get(app, path).status_code == 401, path

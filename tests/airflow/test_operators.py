@@ -162,7 +162,7 @@ def test_a_kill_cancels_the_running_attempt_and_only_a_running_one(attempt: Atte
         task.on_kill()
         return attempt_run()
 
-    attempt.run = killed_in_the_middle  # type: ignore[method-assign]
+    attempt.run = killed_in_the_middle  # type: ignore[method-assign]  # the moment of the kill
     task.execute(CONTEXT)
     assert attempt.calls == ("cancel", "run")
 

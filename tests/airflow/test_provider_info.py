@@ -38,8 +38,8 @@ def test_every_named_class_exists() -> None:
     info = get_provider_info()
     for connection in info["connection-types"]:
         hook = imported(connection["hook-class-name"])
-        assert hook.conn_type == connection["connection-type"]  # type: ignore[attr-defined]
-        assert hook.hook_name == connection["hook-name"]  # type: ignore[attr-defined]
+        assert hook.conn_type == connection["connection-type"]  # type: ignore[attr-defined]  # a hook class
+        assert hook.hook_name == connection["hook-name"]  # type: ignore[attr-defined]  # a hook class
     for link in info["extra-links"]:
         imported(link)
     for kind in ("operators", "sensors", "triggers", "hooks"):

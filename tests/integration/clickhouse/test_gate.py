@@ -125,7 +125,7 @@ def test_closing_takes_the_login_the_rights_and_the_name_for_good(world: World, 
     with pytest.raises(GateTampered, match="clickhouse_user_exists"):
         issue_ingest(world, staged)
     proof = world.gate.prove_quiescent(staged, principal)
-    assert proof["processes"] == [] and proof["positive_control"]["seen"] is True  # type: ignore[index]
+    assert proof["processes"] == [] and proof["positive_control"]["seen"] is True  # type: ignore[index]  # JSON
     assert proof["access_storage"] == "emulated_access_proxy"
 
 

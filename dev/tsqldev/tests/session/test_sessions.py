@@ -102,12 +102,12 @@ def test_a_deadlock_has_one_victim(one: Client, two: Client) -> None:
         two.run("UPDATE t SET v = 21 WHERE id = 1")
         outcomes.append(0)
     except Exception as error:
-        outcomes.append(error.number)  # type: ignore[attr-defined]
+        outcomes.append(error.number)  # type: ignore[attr-defined]  # SqlError
     try:
         waiting.result(10)
         outcomes.append(0)
     except Exception as error:
-        outcomes.append(error.number)  # type: ignore[attr-defined]
+        outcomes.append(error.number)  # type: ignore[attr-defined]  # SqlError
     assert sorted(outcomes) == [0, 1205]
     victim = two if outcomes[0] else one
     assert victim.value("SELECT @@TRANCOUNT") == 0
@@ -189,7 +189,7 @@ def test_impersonation_in_a_dynamic_batch_ends_with_it(login: tuple[str, str], o
 def test_logins_that_may_not_enter(login: tuple[str, str], tsql_server: TsqlServer, one: Client) -> None:
     def number(**options: str) -> int:
         with pytest.raises(Exception) as refused:
-            tsql_server.connect("pyodbc", **options)  # type: ignore[arg-type]
+            tsql_server.connect("pyodbc", **options)  # type: ignore[arg-type]  # of several types
         return native_error(refused.value)
 
     name, password = login

@@ -134,7 +134,7 @@ class DoubleSession:
 
         def counted() -> Iterator[Sequence[object]]:
             nonlocal count
-            for row in rows:  # type: ignore[attr-defined]
+            for row in rows:  # type: ignore[attr-defined]  # a script
                 count += 1
                 yield row
 
