@@ -34,6 +34,7 @@ from airflow_provider_dpone.contracts.gate_evidence import gate_observation_from
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.contracts.proof import AttemptProof, ProofKind, TerminalState, proof_for
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.routes.interface import Observation, Outcome
 
 CLOSED_SCHEMA = "dpone.attempt-closed-gates.v1"
@@ -212,9 +213,13 @@ class Settlement:
     def _observe(self, operation: Operation) -> AttemptProof:
         context = ObservationContext(operation=operation, evidence=self._ledger, log=self._log)
         with _answered("observing the outcome", "the server and the rights of the outcome reader (docs/roles.md)"):
+            reach("read_outcome", "before")
             outcome = self._route.outcome(context)
+            reach("read_outcome", "applied")
         self._log.info("observed outcome: %s", outcome.state)
-        return self._outcome_proof(operation, outcome.state, "outcome", outcome.evidence)
+        proof = self._outcome_proof(operation, outcome.state, "outcome", outcome.evidence)
+        reach("read_outcome", "acknowledged")
+        return proof
 
     def _outcome_proof(
         self, operation: Operation, state: TerminalState, kind: str, document: Mapping[str, object]

@@ -26,6 +26,7 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_clickhouse_principal
 from airflow_provider_dpone.drivers import Secret, load_sql, quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, StandingAccount, connect
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates.clickhouse_names import retired_table, staging_table, staging_uuid
 from airflow_provider_dpone.gates.clickhouse_users import (
     LOST,
@@ -118,7 +119,9 @@ class ClickHouseGate:
             host=self._host,
             **hashed(secret),
         )
+        reach("create_user", "before")
         created = send(client, statement)
+        reach("create_user", "applied")
         if created == USER_EXISTS:
             raise GateTampered(
                 "clickhouse_user_exists",
@@ -132,6 +135,7 @@ class ClickHouseGate:
                     happened=f"the creation of {principal.name} was not answered and the user is not there.",
                 )
         self._verify_issued(principal, secret, grant)
+        reach("create_user", "acknowledged")
         return Credential(username=principal.name, secret=secret)
 
     def _verify_issued(self, principal: Principal, secret: Secret, grant: Grant) -> None:
@@ -158,9 +162,11 @@ class ClickHouseGate:
         self._ours(principal)
         client = self._access_client()
         user = quote_clickhouse(principal.name)
+        reach("bar_user", "before")
         for name in ("create_tombstone", "bar_user"):
             must(client, _SQL.text(name, user=user, valid_until=_EXPIRED, **hashed(Secret.generate())))
         must(client, _SQL.text("revoke_all", user=user))
+        reach("bar_user", "applied")
         must(client, _SQL.text("kill_queries"), {"user": principal.name})
         document = self._closed(self._access_client(), operation, principal)
         if document is None:
@@ -169,6 +175,7 @@ class ClickHouseGate:
                 happened=f"after closing, {principal.name} still has a host to log in from, or rights.",
                 check="whether another account changes users on this server.",
             )
+        reach("bar_user", "acknowledged")
         return document
 
     def _closed(self, client: Client, operation: Operation, principal: Principal) -> Mapping[str, object] | None:

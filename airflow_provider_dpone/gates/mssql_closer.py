@@ -23,6 +23,7 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, Secret, drain, quote_mssql, read_all
 from airflow_provider_dpone.drivers.mssql_rights import acting_as, right_missing
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates.database_policy import EnrolledDatabase
 from airflow_provider_dpone.gates.mssql_logins import (
     SQL,
@@ -96,10 +97,13 @@ class LoginCloser:
         disable = SQL.text("disable_login", login=quote_mssql(principal.name))
         text = login_batch(disable, SQL.text("logins"), SQL.text("sessions"))
         while True:
+            reach("disable_login", "before")
             found, rows = drain(session, text, principal.sid, principal.name)
+            reach("disable_login", "applied")
             ours = _sessions(rows)[0] if _is_ours(logins_from(found), principal) else []
             self._end(session, principal, ours)
             if not ours or time.monotonic() >= deadline:
+                reach("disable_login", "acknowledged")
                 return
             time.sleep(0.2)
 
@@ -124,13 +128,16 @@ class LoginCloser:
             self._end_one(session, principal, each.session_id, each.login_time)
 
     def _end_one(self, session: Connection, principal: Principal, session_id: int, login_time: str) -> None:
+        reach("end_session", "before")
         try:
             drain(session, SQL.text("end_session", session=str(int(session_id))), principal.sid, login_time)
+            reach("end_session", "applied")
         except Exception as err:
             if missing := right_missing(ROLE, f"ending session {session_id} of {principal.name}", err):
                 raise missing from err
             # KILL also fails for a session that just ended: only looking again can tell.
             _log.info("ending session %d answered: %s", session_id, " ".join(str(err).split())[:200])
+        reach("end_session", "acknowledged")
 
     # Proving
 

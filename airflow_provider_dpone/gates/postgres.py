@@ -30,6 +30,7 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Connector, Principal, Purpose, new_postgres_principal
 from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates import postgres_roles, postgres_sessions
 from airflow_provider_dpone.gates.interface import Credential, Grant, PostgresExtractGrant
 from airflow_provider_dpone.gates.postgres_roles import MINIMUM_VERSION, SQL, Server, role_of, session_as
@@ -149,6 +150,8 @@ class PostgresGate:
                     if role_of(issuer, name) is not None:
                         raise _exists(name)
                     postgres_roles.create(issuer, name, secret, self._source_role, self._lifetime)
+                    reach("create_role", "before")
+                reach("create_role", "applied")
             except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation) as err:
                 raise _exists(name) from err
             except psycopg.OperationalError as err:
@@ -157,6 +160,7 @@ class PostgresGate:
                 # No reply is not a refusal: whether the role is there, its own login tells.
                 _log.info("the creation of %s was not answered: %s", name, " ".join(str(err).split()))
         self._verify_issued(operation, principal, secret, grant)
+        reach("create_role", "acknowledged")
         return Credential(username=name, secret=secret)
 
     def _verify_issued(
@@ -211,6 +215,7 @@ class PostgresGate:
                 postgres_sessions.end(issuer, principal.name, role.oid)
         if role is None or not role.closed:
             raise _open(principal, role)
+        reach("bar_role", "acknowledged")
         return self._observation(operation, principal, "CLOSED_GATES")
 
     def _bar(self, issuer: Session, name: str) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, GateTampered, GuardError
 from airflow_provider_dpone.drivers import Secret, load_sql, quote_postgres
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect, scram_verifier
+from airflow_provider_dpone.drivers.trigger_points import reach
 
 if TYPE_CHECKING:
     import psycopg
@@ -161,6 +162,8 @@ def bar(session: Session, name: str) -> None:
             except psycopg.errors.InsufficientPrivilege:
                 # Somebody else's grant of somebody else's role: what is left is looked at, and named, afterwards.
                 continue
+        reach("bar_role", "before")
+    reach("bar_role", "applied")
 
 
 def drop(session: Session, name: str) -> None:

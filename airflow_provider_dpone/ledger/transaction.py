@@ -27,6 +27,7 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.drivers import Connect, Connection, Cursor, drain
 from airflow_provider_dpone.drivers.mssql_rights import right_missing
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.ledger import audit
 from airflow_provider_dpone.ledger.arguments import function
 from airflow_provider_dpone.ledger.questions import Part, Question, Results
@@ -167,8 +168,11 @@ class ControlLedger:
                 return answer
             lost = self._commit(step, transaction)
         if lost is None:
-            return self._read_back(step, readback, unknown)
-        return self._resolve(step, readback, unknown, lost)
+            found = self._read_back(step, readback, unknown)
+        else:
+            found = self._resolve(step, readback, unknown, lost)
+        reach(step, "acknowledged")
+        return found
 
     def read(self, query: Callable[[ControlTransaction], T]) -> T:
         """Run ``query`` in one SNAPSHOT transaction: no half of a change is seen, and no writer is waited for.
@@ -257,8 +261,10 @@ class ControlLedger:
 
     def _commit(self, step: str, transaction: ControlTransaction) -> Exception | None:
         """Write and commit once. Returns what happened to a lost acknowledgement, None when it arrived."""
+        reach(step, "before")
         try:
             results = transaction.commit()
+            reach(step, "applied")
         except driver_errors() as err:
             # A refusal by name, a deadlock and a missing right are the server's own word that it rolled back. Whatever
             # else was said, whether it committed is decided by reading, never by the kind of error.

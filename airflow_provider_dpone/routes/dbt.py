@@ -19,6 +19,7 @@ import yaml
 from airflow_provider_dpone.contracts.principal import Connector, Purpose
 from airflow_provider_dpone.drivers import Connect
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
 from airflow_provider_dpone.routes import dbt_workspace, os_user, relation_inventory
@@ -99,9 +100,12 @@ class DbtRoute:
         )
         runs_as = f"as {user.named} ({user.uid}:{user.gid})" if user else "as this task's own user ([dpone] dbt_user)"
         ctx.log.info("dbt build of %s %s; artifacts in %s", plan.project.name, runs_as, workspace.artifacts)
+        reach("dbt_build", "before")
         process = DbtProcess(invocation, credential)
         with ctx.interruptible(process.interrupt):
+            reach("dbt_build", "applied")
             code = process.wait(ctx.log)
+        reach("dbt_build", "acknowledged")
         ctx.log.info("dbt ended with exit code %d, which decides nothing", code)
         for refused in workspace.collect():
             ctx.log.warning("not collected from dbt's folder: %s", refused)

@@ -28,6 +28,7 @@ from airflow_provider_dpone.contracts.snapshot import (
 from airflow_provider_dpone.drivers import quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates.clickhouse_names import query_id, staging_table, staging_uuid
 from airflow_provider_dpone.gates.interface import ClickHouseIngestGrant, ClickHousePublishGrant, Credential
 from airflow_provider_dpone.routes import snapshot
@@ -216,11 +217,14 @@ class MsSqlToClickHouseRoute:
             table = quote_clickhouse(self._plan.database, staging_table(ctx.operation.attempt_sha256))
             named = {"query_id": query_id(ctx.operation.attempt_sha256, "ingest")}
             with closing(connect(self._as(ctx, credential), settings=_INSERT_SETTINGS)) as client:
+                reach("staging_insert", "before")
                 try:
                     client.raw_insert(table, names, insert_block=stream.generate(), fmt="ArrowStream", settings=named)
+                    reach("staging_insert", "applied")
                 except Exception as err:
                     # The HTTP client hides an error of the source behind its own; the source's is the cause.
                     raise (stream.failure or err) from err
+            reach("staging_insert", "acknowledged")
         if stream.rows != measured.rows:
             raise ContentDiffers(f"the snapshot has {measured.rows} rows and {stream.rows} were read.")
 

@@ -23,6 +23,7 @@ from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.drivers.postgres import connect as connect_postgres
 from airflow_provider_dpone.drivers.quoting import utf16_units
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant, PostgresExtractGrant
 from airflow_provider_dpone.routes import relation_inventory
@@ -90,6 +91,7 @@ class PostgresToMsSqlRoute:
             self._replace(ctx, connection, source, {"staging": staging, "target": target, "columns": names})
         finally:
             connection.close()
+        reach("target_commit", "acknowledged")
         return RouteReport(rows=source.count, bytes=source.bytes, details={"content_sha256": source.digest})
 
     def outcome(self, ctx: Observation) -> Outcome:
@@ -126,7 +128,9 @@ class PostgresToMsSqlRoute:
             raise TargetNotVerified(f"{source.count} rows were read, the target holds {held}, {differing} differ.")
         drain(connection, _SQL.text("drop", staging=names["staging"]))
         target_fence.mark(connection, operation_key, source.count, source.digest)
+        reach("target_commit", "before")
         connection.commit()
+        reach("target_commit", "applied")
 
     def _relations(self, ctx: Observation) -> Mapping[str, Mapping[str, Any]]:
         plan = self._plan

@@ -23,6 +23,7 @@ from airflow_provider_dpone.contracts.snapshot import (
 )
 from airflow_provider_dpone.drivers import load_sql, quote_clickhouse
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
+from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates.clickhouse_names import query_id, retired_table, staging_table
 from airflow_provider_dpone.routes.clickhouse_target import ClickHouseTarget, Table
 from airflow_provider_dpone.routes.interface import Observation
@@ -67,10 +68,13 @@ def exchange(target: ClickHouseTarget, publisher: ClickHouseDsn, record: Snapsho
         before = target.tables(intent.target.target_table).get(intent.target.target_table)
         if before is None or before.uuid != intent.generation.old_target_uuid:
             raise TargetChanged("target_uuid")
+        reach("exchange", "before")
         try:
             client.command(statement, settings={"query_id": query_id(intent.attempt.sha256, "publish")})
+            reach("exchange", "applied")
         except ClickHouseError as err:
             return str(err)
+    reach("exchange", "acknowledged")
     return None
 
 
