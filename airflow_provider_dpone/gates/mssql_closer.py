@@ -31,6 +31,7 @@ from airflow_provider_dpone.gates.mssql_logins import (
     create_login,
     enrolled_databases,
     enrolled_from,
+    forgetful_databases,
     identity,
     login_batch,
     logins_from,
@@ -158,9 +159,10 @@ class LoginCloser:
             SQL.text("visibility"),
             SQL.text("logins"),
             enrolled_databases(self._settings),
+            forgetful_databases(self._settings),
             *(SQL.text(name) for name in ("sessions", "transactions", "orphaned")),
         )
-        visible, *results = drain(session, text, principal.sid, principal.name, other, operation.attempt_sha256)
+        visible, *results = drain(session, text, principal.sid, principal.name, other, *[operation.attempt_sha256] * 2)
         if not results or visible[0][2] != 1 or 0 in visible[0]:
             raise ConfigurationError(
                 "observer_visibility",
@@ -169,7 +171,15 @@ class LoginCloser:
                 check="VIEW SERVER STATE (2022: VIEW SERVER PERFORMANCE STATE) and VIEW ANY DEFINITION of the role"
                 " closer in docs/roles.md.",
             )
-        found, enrolled, sessions, ((transactions,),), orphaned = results
+        found, enrolled, forgetful, sessions, ((transactions,),), orphaned = results
+        if forgetful:
+            raise ConfigurationError(
+                "target_durability",
+                happened=f"{', '.join(str(name) for (name,) in forgetful)} may acknowledge a commit before it is on disk:"
+                " a crash could take back what the outcome rests on.",
+                not_done="quiescence was not recorded.",
+                check="there: ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED, then EXEC sys.sp_flush_log.",
+            )
         if logins_from(found) != [(principal.name, principal.sid, "S", True)]:
             raise GateTampered("login_not_disabled", happened="the closed login is missing or enabled again.")
         databases = enrolled_from(enrolled)

@@ -67,6 +67,11 @@ def enrolled_databases(settings: LedgerSettings) -> str:
     return SQL.text("enrolled_databases", control=quote_mssql(settings.control_schema))
 
 
+def forgetful_databases(settings: LedgerSettings) -> str:
+    """The statement that answers those of them whose commits a crash may forget. Its parameter is the operation."""
+    return SQL.text("forgetful_databases", control=quote_mssql(settings.control_schema))
+
+
 def enrolled_from(rows: Rows) -> tuple[EnrolledDatabase, ...]:
     """The enrolled databases of an operation's guards."""
     return tuple(

@@ -119,4 +119,12 @@ def _verify_incarnation(rows: Sequence[tuple[Any, ...]], live: Sequence[tuple[An
             check="which database is the original; a restored ledger does not know what happened since its backup.",
             avoid="update the incarnation by hand.",
         )
+    if live[0][4] != 0:
+        # ALLOWED too: whoever else commits here may then be forgotten after this program has read what it wrote.
+        raise ConfigurationError(
+            "ledger_durability",
+            happened="the control database may acknowledge a commit before it is on disk: a crash would forget it.",
+            not_done="nothing was read or written.",
+            check="ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED, which is the server's default.",
+        )
     return str(checks_sha256)

@@ -215,11 +215,11 @@ def _identity(rows: Sequence[tuple[Any, ...]], database_name: str) -> MsSqlIdent
             happened=f"the database {database_name} is not there, or its identity cannot be seen.",
             check="its name, and VIEW ANY DEFINITION of the login (SQL Server 2022: VIEW SERVER SECURITY STATE).",
         )
-    name, database_id, database_guid, create_token, trustworthy, chaining, containment = rows[0]
-    if trustworthy or chaining or containment:
+    name, database_id, database_guid, create_token, trustworthy, chaining, containment, forgets = rows[0]
+    if trustworthy or chaining or containment or forgets:
         raise ConfigurationError(
             "database_policy",
-            happened=f"the database {database_name} is contained, or has TRUSTWORTHY or DB_CHAINING on.",
+            happened=f"the database {database_name} is contained, or has TRUSTWORTHY, DB_CHAINING or DELAYED_DURABILITY on.",
             not_done="it was not enrolled.",
         )
     return MsSqlIdentity(

@@ -146,7 +146,7 @@ def _require_class(authority: AuthorityClass) -> None:
 
 def _require_database(connection: Connection, sql: LedgerSql, authority: AuthorityClass) -> None:
     [[row]] = drain(connection, sql.text("database"))
-    name, collation, containment, trustworthy, chaining, major_version, version_text, product_version = row
+    name, collation, containment, trustworthy, chaining, forgets, major_version, version_text, product_version = row
     wrong = []
     if major_version < OLDEST_MAJOR_VERSION:
         wrong.append(f"its server has the major version {major_version}, and 15 (SQL Server 2019) is the oldest")
@@ -156,6 +156,8 @@ def _require_database(connection: Connection, sql: LedgerSql, authority: Authori
         wrong.append("it is a contained database")
     if trustworthy or chaining:
         wrong.append("TRUSTWORTHY or DB_CHAINING is on")
+    if forgets:
+        wrong.append("DELAYED_DURABILITY is not DISABLED")
     if wrong:
         raise ConfigurationError(
             "control_database",

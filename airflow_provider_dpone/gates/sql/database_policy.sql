@@ -17,6 +17,8 @@ SELECT 'trustworthy', d.[name] FROM sys.databases AS d WHERE d.[name] = @databas
 UNION ALL
 SELECT 'chaining', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[is_db_chaining_on] = 1
 UNION ALL
+SELECT 'delayed_durability', d.[name] FROM sys.databases AS d WHERE d.[name] = @database AND d.[delayed_durability] <> 0
+UNION ALL
 SELECT 'server_chaining', c.[name] FROM sys.configurations AS c
 WHERE c.[name] = N'cross db ownership chaining' AND CONVERT(int, c.[value_in_use]) <> 0
 UNION ALL

@@ -10,6 +10,15 @@ INNER JOIN {{control}}.[composition_operation_domains] AS d ON d.[guard_id] = e.
 WHERE d.[operation_key] = ?
 ORDER BY e.[database_id];
 
+-- name: forgetful_databases
+-- Enrolled databases of an operation's guards that may acknowledge a commit before it is on disk.
+SELECT f.[name]
+FROM {{control}}.[composition_mssql_enrollments] AS e
+INNER JOIN {{control}}.[composition_operation_domains] AS o ON o.[guard_id] = e.[guard_id]
+INNER JOIN sys.databases AS f ON f.[database_id] = e.[database_id]
+WHERE o.[operation_key] = ? AND f.[delayed_durability] <> 0
+ORDER BY f.[name];
+
 -- name: this_login
 -- The journaled login, for the statements that follow in one batch.
 DECLARE @sid varbinary(85) = ?;

@@ -12,8 +12,8 @@ WHERE s.[name] IN ({{control_text}}, {{extension_text}}) OR (o.[type] = 'U' AND 
 ORDER BY s.[name], o.[name];
 
 -- name: database
--- Where an installation would go: name, collation, containment, chaining, and the server: major version (15 is 2019), @@VERSION, version.
-SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, SERVERPROPERTY('ProductMajorVersion')),
+-- Where an installation would go: name, collation, containment, chaining, durability, and the server: major version (15 is 2019), @@VERSION, version.
+SELECT d.[name], d.[collation_name], CONVERT(int, d.[containment]), CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, d.[delayed_durability]), CONVERT(int, SERVERPROPERTY('ProductMajorVersion')),
     CONVERT(nvarchar(400), @@VERSION), CONVERT(nvarchar(128), SERVERPROPERTY('ProductVersion'))
 FROM sys.databases AS d WHERE d.[database_id] = DB_ID();
 
@@ -43,7 +43,7 @@ WHERE d.[database_id] = DB_ID();
 -- The identity of one database of this instance.
 DECLARE @database_name nvarchar(128) = ?;
 SELECT d.[name], d.[database_id], LOWER(CONVERT(char(36), r.[database_guid])), CONVERT(varchar(33), d.[create_date], 126),
-    CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, d.[containment])
+    CONVERT(int, d.[is_trustworthy_on]), CONVERT(int, d.[is_db_chaining_on]), CONVERT(int, d.[containment]), CONVERT(int, d.[delayed_durability])
 FROM sys.databases AS d INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
 WHERE d.[name] = @database_name;
 

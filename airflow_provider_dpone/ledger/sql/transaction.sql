@@ -96,8 +96,8 @@ IF OBJECT_ID({{authority_text}}, N'U') IS NOT NULL AND OBJECT_ID({{incarnation_t
     END;
 
 -- name: live_incarnation
--- The identity of the current database as the server has it now.
-SELECT LOWER(CONVERT(char(36), r.[database_guid])), LOWER(CONVERT(char(36), r.[recovery_fork_guid])), CONVERT(varchar(33), d.[create_date], 126), CONVERT(int, d.[snapshot_isolation_state])
+-- The identity of the current database as the server has it now, and whether a commit that it acknowledges is on disk.
+SELECT LOWER(CONVERT(char(36), r.[database_guid])), LOWER(CONVERT(char(36), r.[recovery_fork_guid])), CONVERT(varchar(33), d.[create_date], 126), CONVERT(int, d.[snapshot_isolation_state]), CONVERT(int, d.[delayed_durability])
 FROM sys.databases AS d INNER JOIN sys.database_recovery_status AS r ON r.[database_id] = d.[database_id]
 WHERE d.[database_id] = DB_ID();
 

@@ -12,7 +12,7 @@ from airflow_provider_dpone.drivers import Secret, drain
 from airflow_provider_dpone.drivers.mssql import connect
 from airflow_provider_dpone.drivers.mssql_password import hashed_password
 from airflow_provider_dpone.gates import logon_gate
-from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
+from airflow_provider_dpone.gates.interface import Credential, MsSqlWriterGrant
 from tests.support.live_gate import LiveGate, autocommit
 
 
@@ -74,6 +74,10 @@ VIOLATIONS = {
         "ALTER DATABASE [{target}] SET DB_CHAINING ON;",
         "ALTER DATABASE [{target}] SET DB_CHAINING OFF;",
     ),
+    "delayed_durability": (
+        "ALTER DATABASE [{target}] SET DELAYED_DURABILITY = FORCED;",
+        "ALTER DATABASE [{target}] SET DELAYED_DURABILITY = DISABLED;",
+    ),
     "owner": (
         "ALTER AUTHORIZATION ON DATABASE::[{target}] TO [sa];",
         "ALTER AUTHORIZATION ON DATABASE::[{target}] TO [{controller}];",
@@ -120,6 +124,33 @@ def test_a_database_that_is_no_longer_dedicated_gets_no_login(live: LiveGate, re
     assert refused.value.reason == f"login_database_policy_{reason}"
     assert live.logins(principal.name) == []
     live.gate.issue(operation, principal, MsSqlWriterGrant(database=live.target))
+
+
+def test_a_writer_cannot_choose_that_what_it_commits_may_be_forgotten(live: LiveGate) -> None:
+    """ALLOWED leaves that to each COMMIT of the writer: what was read of it, and recorded, a crash would take back."""
+    operation = live.attempt(live.run_id()).admit()
+    principal, grant = operation.principals[0], MsSqlWriterGrant(database=live.target)
+    allow, forbid = (f"ALTER DATABASE [{live.target}] SET DELAYED_DURABILITY = {to};" for to in ("ALLOWED", "DISABLED"))
+    live.as_dba(allow)
+    try:
+        with pytest.raises(ConfigurationError, match="login_database_policy_delayed_durability"):
+            live.gate.issue(operation, principal, grant)
+        live.as_dba(forbid)
+        credential = live.gate.issue(operation, principal, grant)
+        # Where it is DISABLED the server takes no notice of the option.
+        with autocommit(replace(live.controller, database=live.target).for_login(*_login(credential))) as writer:
+            drain(writer, "BEGIN TRANSACTION; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON);")
+        live.gate.close(operation, principal)
+        live.as_dba(allow)
+        with pytest.raises(ConfigurationError, match="target_durability"):
+            live.gate.prove_quiescent(operation, principal)
+    finally:
+        live.as_dba(forbid)
+    assert live.settlement(operation).prove_quiescence()
+
+
+def _login(credential: Credential) -> tuple[str, Secret]:
+    return credential.username, credential.secret
 
 
 def test_an_observer_that_cannot_see_proves_nothing(live: LiveGate) -> None:

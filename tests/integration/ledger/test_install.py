@@ -78,6 +78,27 @@ def test_a_database_of_another_collation_is_refused(tsql_server: object, empty_d
     assert refused.value.reason == "control_database"
 
 
+@pytest.mark.parametrize("setting", ["ALLOWED", "FORCED"])
+def test_a_database_whose_commits_a_crash_may_forget_holds_no_ledger(empty_database: MsSqlDsn, setting: str) -> None:
+    durable, forgets = (f"ALTER DATABASE CURRENT SET DELAYED_DURABILITY = {to};" for to in ("DISABLED", setting))
+    send(empty_database, forgets)
+    with pytest.raises(ConfigurationError, match="DELAYED_DURABILITY is not DISABLED"):
+        open_ledger(empty_database)
+    send(empty_database, durable)
+    ledger = open_ledger(empty_database)
+    activation = ledger.active()
+    send(empty_database, forgets)
+    for call in (
+        lambda: ledger.admit(activation),
+        lambda: ledger.attempts.unresolved(),
+        lambda: install.audit(ledger.connect, SETTINGS),
+    ):
+        with pytest.raises(ConfigurationError, match="ledger_durability"):
+            call()
+    send(empty_database, durable)
+    assert ledger.attempts.unresolved() == ()
+
+
 def test_what_a_dba_runs_from_the_rendered_text_is_the_same_ledger(empty_database: MsSqlDsn) -> None:
     batches = [batch for batch in install.render(SETTINGS, authority="nonproduction").split("\nGO\n") if batch.strip()]
     send(empty_database, *batches)

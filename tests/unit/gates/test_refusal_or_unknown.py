@@ -53,7 +53,7 @@ class Server:
                 [(0, 1, 1, 7)],
                 [(2, SERVICE)],
                 [(2, GUID, GUID, "2026-11-29T00:00:00", sha("checks"))],
-                [(GUID, GUID, "2026-11-29T00:00:00", 1)],
+                [(GUID, GUID, "2026-11-29T00:00:00", 1, 0)],
                 [(structure_sha256(SETTINGS),)],
                 [(sha("checks"),)],
             ]

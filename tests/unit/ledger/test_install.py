@@ -27,7 +27,9 @@ class OldServer:
         assert len(self.statements) == 1, "something was done to a server that is too old"
 
     def fetchall(self) -> list[tuple[object, ...]]:
-        return [("control", install.DATABASE_COLLATION, 0, 0, 0, 14, "Microsoft SQL Server 2017 (RTM)", "14.0.3456.2")]
+        return [
+            ("control", install.DATABASE_COLLATION, 0, 0, 0, 0, 14, "Microsoft SQL Server 2017 (RTM)", "14.0.3456.2")
+        ]
 
     def nextset(self) -> bool:
         return False

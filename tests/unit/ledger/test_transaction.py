@@ -27,7 +27,7 @@ GUID = "11111111-2222-4333-8444-555555555555"
 AUDIT: Results = [
     [(2, SERVICE)],
     [(2, GUID, GUID, "2026-11-29T00:00:00", sha("checks"))],
-    [(GUID, GUID, "2026-11-29T00:00:00", 1)],
+    [(GUID, GUID, "2026-11-29T00:00:00", 1, 0)],
     [(structure_sha256(SETTINGS),)],
     [(sha("checks"),)],
 ]
@@ -309,9 +309,11 @@ def changed(index: int, rows: list[tuple[Any, ...]]) -> Results:
         (changed(1, [(1, *AUDIT[1][0][1:])]), ConfigurationError, "ledger_extension_version"),
         (changed(2, [(None, None, "x", 1)]), ConfigurationError, "ledger_incarnation_visibility"),
         (changed(2, []), ConfigurationError, "ledger_incarnation_visibility"),
-        (changed(2, [(SERVICE, GUID, "2026-11-29T00:00:00", 1)]), LedgerTampered, "incarnation"),
-        (changed(2, [(GUID, SERVICE, "2026-11-29T00:00:00", 1)]), LedgerTampered, "incarnation"),
-        (changed(2, [(GUID, GUID, "2026-11-30T00:00:00", 1)]), LedgerTampered, "incarnation"),
+        (changed(2, [(SERVICE, GUID, "2026-11-29T00:00:00", 1, 0)]), LedgerTampered, "incarnation"),
+        (changed(2, [(GUID, SERVICE, "2026-11-29T00:00:00", 1, 0)]), LedgerTampered, "incarnation"),
+        (changed(2, [(GUID, GUID, "2026-11-30T00:00:00", 1, 0)]), LedgerTampered, "incarnation"),
+        (changed(2, [(GUID, GUID, "2026-11-29T00:00:00", 1, 1)]), ConfigurationError, "ledger_durability"),
+        (changed(2, [(GUID, GUID, "2026-11-29T00:00:00", 1, 2)]), ConfigurationError, "ledger_durability"),
         (changed(3, [(sha("other"),)]), LedgerTampered, "catalog"),
         (changed(3, [(None,)]), LedgerTampered, "catalog"),
         (changed(4, [(sha("other"),)]), LedgerTampered, "catalog_checks"),

@@ -36,6 +36,11 @@ def test_options_of_a_database(session: Session) -> None:
         if row[0] == "Control"
     ]
     assert row[1:] == ("ON", 0, "SIMPLE", "SQL_Latin1_General_CP1_CI_AS")
+    shown = "delayed_durability, delayed_durability_desc"
+    for number, durability in enumerate(("DISABLED", "ALLOWED", "FORCED")):
+        session.run(f"ALTER DATABASE CURRENT SET DELAYED_DURABILITY = {durability}")
+        assert (number, durability) in session.view("sys.databases", shown)
+    assert session.refused("ALTER DATABASE CURRENT SET DELAYED_DURABILITY = SOMETIMES") == 102
     assert session.refused("ALTER DATABASE [Control] SET READ_ONLY") == 40000
     assert session.refused("CREATE DATABASE control") == 1801
 

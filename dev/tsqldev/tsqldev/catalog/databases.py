@@ -94,6 +94,8 @@ _SWITCHES = {
     "QUERY_STORE": "is_query_store_on",
     "ACCELERATED_DATABASE_RECOVERY": "accelerated_database_recovery",
 }
+# Shown only: every commit of this endpoint is on disk when it is acknowledged.
+_DURABILITY = ("DISABLED", "ALLOWED", "FORCED")
 # Options whose only effect would be on statistics, files or the log.
 _WITHOUT_EFFECT = frozenset(
     ["AUTO_CREATE_STATISTICS", "AUTO_UPDATE_STATISTICS", "AUTO_UPDATE_STATISTICS_ASYNC", "AUTO_SHRINK", "AUTO_CLOSE"]
@@ -182,11 +184,13 @@ def _set_option(st: Statement, read: Reader, database_id: int) -> None:
                 15048, "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, or 160."
             )
         st.run("update meta.databases set compatibility_level = %s where database_id = %s", level, database_id)
-    elif (
-        option in ("READ_WRITE", "ONLINE")
-        or (option == "DELAYED_DURABILITY" and read.take("=", "DISABLED"))
-        or (option == "PARAMETERIZATION" and read.take("SIMPLE"))
-    ):
+    elif option == "DELAYED_DURABILITY":
+        read.expect("=")
+        durability = read.take_any(*_DURABILITY)
+        if durability is None:
+            raise read.error()
+        stored = {"delayed_durability": durability}
+    elif option in ("READ_WRITE", "ONLINE") or (option == "PARAMETERIZATION" and read.take("SIMPLE")):
         pass
     else:
         raise unsupported(f"ALTER DATABASE SET {option}")

@@ -21,7 +21,7 @@ select d.name, d.database_id, null, d.owner_sid, d.create_date, d.compatibility_
     case when d.database_id = 4 then meta.option(options, 'trustworthy', '1') else meta.option(options, 'trustworthy', '0') end::int,
     case when d.database_id in (1, 2, 4) then 1 else meta.option(options, 'db_chaining', '0')::int end, 0,
     case when d.database_id = 1 then 1 else 0 end, meta.option(options, 'is_query_store_on', '0')::int, 0, 0, 0, 0, 0, md5('broker' || d.database_id || d.create_date)::uuid, case when d.database_id in (2, 4) then 1 else 0 end, 0, 'NOTHING', 0, 0, 0, 0,
-    null, null, null, 1033, 'us_english', 0, 'NONE', 60, 0, 'DISABLED', 0, 0, 0,
+    null, null, null, 1033, 'us_english', 0, 'NONE', 60, case meta.option(options, 'delayed_durability', 'DISABLED') when 'FORCED' then 2 when 'ALLOWED' then 1 else 0 end, meta.option(options, 'delayed_durability', 'DISABLED'), 0, 0, 0,
     1, 0, 'DATABASE_DEFAULT', d.name, 0, meta.option(options, 'accelerated_database_recovery', '0')::int, 0, 0, 1, 0, 0, 0
 from meta.databases d where d.database_id in (select meta.visible_databases())
 
