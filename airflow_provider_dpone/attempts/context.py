@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_dpone.attempts.ports import AttemptLedger
 from airflow_provider_dpone.contracts.attempt import Attempt
-from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTampered, NotQuiescent
+from airflow_provider_dpone.contracts.errors import Cancelled, ConfigurationError, GateTampered, NotQuiescent
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Coordinates, Principal, Purpose
 from airflow_provider_dpone.gates.interface import Credential, Grant, WriterGate
@@ -157,6 +157,7 @@ class WorkContext:
                 check="the route, which must issue each purpose once.",
                 recovery_required=False,
             )
+        self.require_wanted()
         self._issued.add(principal.principal_id)
         credential = gate_of(self._gates, principal).issue(self.operation, principal, grant)
         self.log.info("issued %s login %s for %s", principal.connector, principal.name, purpose)
@@ -175,3 +176,7 @@ class WorkContext:
     def interruptible(self, cancel: Callable[[], None]) -> Iterator[None]:
         with self._cancellation.register(cancel):
             yield
+
+    def require_wanted(self) -> None:
+        if self._cancellation.requested.is_set():
+            raise Cancelled("task_stopped")

@@ -264,11 +264,20 @@ class Settlement:
         """Store what was gathered, ``proof`` last. When the ledger keeps an earlier one of its kind, that is the answer."""
         while self._gathered:
             mine = self._gathered[0]
+            # A ledger that keeps an earlier proof stores nothing: the evidence of those after it goes along again.
             kept = self._ledger.put_proof(self._key, mine, evidence=self._documents)
-            self._documents = []
             del self._gathered[0]
             proof = mine if kept == mine.sha256 else self._kept(mine.kind, kept)
+            if proof is mine and not self._gathered:
+                self._documents = []
+        self._store_documents()
         return proof
+
+    def _store_documents(self) -> None:
+        """What went with no proof. The ledger holds each document once."""
+        for kind, document in self._documents:
+            self._ledger.put_evidence(self._key, kind, document)
+        self._documents = []
 
     def _kept(self, kind: ProofKind, sha256: str) -> AttemptProof:
         for proof in self._refresh().proofs:
@@ -281,9 +290,7 @@ class Settlement:
         try:
             if self._gathered:
                 self._stored(self._gathered[-1])
-            for kind, document in self._documents:
-                self._ledger.put_evidence(self._key, kind, document)
-            self._documents = []
+            self._store_documents()
         except GuardError as err:
             self._log.warning("what was proven so far could not be stored and will be observed again: %s", err)
 

@@ -10,6 +10,7 @@
     ├─ OutcomeUnknown              DPONE_OUTCOME_UNKNOWN                     never retry; reconcile
     │  └─ ActivationUnknown        DPONE_COMPOSITION_ACTIVATION_COMMIT_UNKNOWN
     ├─ AttemptFailed               DPONE_ATTEMPT_FAILED                      a proven FAILED outcome
+    ├─ Cancelled                   DPONE_CANCELLED                           the task was told to stop
     ├─ Fenced                      DPONE_FENCED                              a newer owner holds the target
     ├─ NotQuiescent                DPONE_NOT_QUIESCENT                       the writer still has sessions
     ├─ GateTampered                DPONE_GATE_TAMPERED                       a gate is not what was journaled
@@ -186,6 +187,15 @@ class AttemptFailed(GuardError):
     not_done = "the work did not take its full effect."
     check = "the cause above and the outcome evidence of the operation."
     avoid = "expect the target to hold this attempt's result."
+
+
+class Cancelled(GuardError):
+    """The task was told to stop, so its work begins nothing more that would take effect."""
+
+    code = "DPONE_CANCELLED"
+    happened = "the task was told to stop while its work was going on."
+    not_done = "the step that would have taken effect was not begun; the outcome is read from evidence as always."
+    check = "who stopped the task in Airflow."
 
 
 class Fenced(GuardError):

@@ -88,6 +88,12 @@ class AttemptContext(Observation, Protocol):
     def interruptible(self, cancel: Callable[[], None]) -> AbstractContextManager[None]:
         """While the block runs, a killed task calls ``cancel`` from another thread: end the child, cancel the query."""
 
+    def require_wanted(self) -> None:
+        """Raise Cancelled when the task was told to stop. Asked last before whatever takes effect.
+
+        An interrupt that came when nothing could be interrupted any more would otherwise stop nothing.
+        """
+
 
 class Route(Protocol):
     """One execution cell. ``cell`` is the identifier that the activation request names.

@@ -162,6 +162,7 @@ class MsSqlToClickHouseRoute:
             database=plan.database, staging_table=staging_table(attempt), target_table=plan.target_table
         )
         credential = ctx.issue("publish", publish)
+        ctx.require_wanted()
         error = snapshot.exchange(self._target, self._as(ctx, credential), record)
         if error is not None:
             ctx.log.warning("EXCHANGE was not acknowledged; the UUIDs will tell whether it took place: %s", error)

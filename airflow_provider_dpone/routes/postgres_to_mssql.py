@@ -129,6 +129,7 @@ class PostgresToMsSqlRoute:
         drain(connection, _SQL.text("drop", staging=names["staging"]))
         target_fence.mark(connection, operation_key, source.count, source.digest)
         reach("target_commit", "before")
+        ctx.require_wanted()
         connection.commit()
         reach("target_commit", "applied")
 

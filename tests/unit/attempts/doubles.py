@@ -92,14 +92,14 @@ class MemoryLedger:
         evidence: Sequence[tuple[str, Mapping[str, Any]]] = (),
     ) -> str:
         with self._lock:
-            for kind, document in evidence:
-                self.put_evidence(attempt, kind, document)
             operation = self.operations[_key(attempt)]
-            if proof.evidence_sha256 not in {sha256 for _, sha256, _ in self.documents.get(_key(attempt), [])}:
-                raise AdmissionRefused("proof_evidence")
             kept = operation.proof(proof.kind)
             if kept is not None and proof.kind != "OUTCOME":
-                return kept.sha256
+                return kept.sha256  # and nothing is stored
+            for kind, document in evidence:
+                self.put_evidence(attempt, kind, document)
+            if proof.evidence_sha256 not in {sha256 for _, sha256, _ in self.documents.get(_key(attempt), [])}:
+                raise AdmissionRefused("proof_evidence")
             needed = {"CLOSED_GATES": [], "QUIESCENCE": ["CLOSED_GATES"], "OUTCOME": ["CLOSED_GATES", "QUIESCENCE"]}
             if any(operation.proof(kind) is None for kind in needed[proof.kind]):  # type: ignore[arg-type]  # literals
                 raise AdmissionRefused("proof_order")

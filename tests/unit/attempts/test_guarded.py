@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import (
     AdmissionRefused,
     AttemptFailed,
+    Cancelled,
     ConfigurationError,
     Duplicate,
     GateTampered,
@@ -302,6 +304,25 @@ def test_cancelling_calls_what_the_route_registered(bench: Bench) -> None:
     assert calls == ["query"]
 
 
+@pytest.mark.parametrize("moment", ["before the login is issued", "after the last interrupt"])
+def test_a_task_that_was_told_to_stop_takes_no_effect(bench: Bench, moment: str) -> None:
+    """An interrupt stops what can be interrupted; what comes after it must not begin."""
+    attempt = bench.attempt()
+    if moment == "before the login is issued":
+        attempt.cancel()
+    else:
+
+        def cancelled(ctx: AttemptContext) -> None:
+            attempt.cancel()
+            ctx.require_wanted()
+
+        bench.route.before_commit = cancelled
+    with pytest.raises(AttemptFailed) as failed:
+        attempt.run()
+    assert isinstance(failed.value.__cause__, Cancelled)
+    assert bench.states == ["FAILED"]
+
+
 def test_a_sweep_takes_only_what_is_said_to_be_over_and_stops_for_nobody(bench: Bench) -> None:
     first = bench.attempt().admit()
     where = records.coordinates(task_id="second")
@@ -375,6 +396,31 @@ def test_a_step_that_another_process_proved_in_between_ends_the_operation_with_i
     final = bench.settlement(operation).finalize()
     assert final.state == "SUCCEEDED"
     assert [proof.sha256 for proof in final.proofs if proof.kind == "CLOSED_GATES"] == theirs
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_gate_that_another_process_proved_closed_in_between_does_not_lose_what_was_seen_after_it(
+    bench: Bench, same: bool
+) -> None:
+    """Callbacks that run several times at once: one has gathered two proofs when the other has stored the first."""
+    operation = bench.attempt().admit_and_work().operation
+    prove, close = bench.gate.prove_quiescent, bench.gate.close
+    closed = [bench.settlement(operation)]
+
+    def overtaken(*args: Any) -> Any:
+        if closed:
+            if not same:
+                bench.gate.close = lambda *given: {**close(*given), "by": "another process"}  # type: ignore[method-assign]  # its look
+            closed.pop().close()
+        return prove(*args)
+
+    bench.gate.prove_quiescent = overtaken  # type: ignore[method-assign]  # the moment in between
+    bench.settlement(operation).prove_quiescence()
+    assert [proof.kind for proof in bench.ledger.operations[operation.attempt_sha256].proofs] == [
+        "CLOSED_GATES",
+        "QUIESCENCE",
+    ]
+    assert bench.settlement(operation).finalize().state == "SUCCEEDED"
 
 
 def test_another_observer_that_finalized_first_is_believed(bench: Bench) -> None:
