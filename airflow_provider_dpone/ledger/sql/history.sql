@@ -36,8 +36,8 @@ WHERE p.[operation_key] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA
        AND (p.[replay_key] <> p.[operation_key]
             OR SUBSTRING(p.[operation_document], 1, 102) <> CONVERT(varbinary(102), '{"activation_request_sha256":"' + p.[owner_subject_sha256] + '"')
             OR c.[operation_key] IS NULL
-            OR CHARINDEX('"map_index":' + CONVERT(varchar(11), c.[map_index]) + ',"pack_sha256":"', CONVERT(varchar(max), p.[operation_document])) = 0
-            OR CHARINDEX('"try_number":' + CONVERT(varchar(11), c.[try_number]) + ',"workload_id":"', CONVERT(varchar(max), p.[operation_document])) = 0))
+            OR CHARINDEX('"map_index":' + CONVERT(varchar(11), c.[map_index]) + ',"pack_sha256":"', CONVERT(varchar(max), p.[operation_document]) COLLATE Latin1_General_100_BIN2) = 0
+            OR CHARINDEX('"try_number":' + CONVERT(varchar(11), c.[try_number]) + ',"workload_id":"', CONVERT(varchar(max), p.[operation_document]) COLLATE Latin1_General_100_BIN2) = 0))
    OR (o.[state] IN ('RETIRED', 'TRANSFERRED') AND p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN'));
 SELECT p.[operation_key]
 FROM {{control}}.[composition_operations] AS p
@@ -64,7 +64,7 @@ WHERE p.[proof_sha256] <> 'sha256:' + LOWER(CONVERT(varchar(64), HASHBYTES('SHA2
       <> CONVERT(varbinary(max), '"attempt_sha256":"' + p.[operation_key] + '","authorities":[' + a.[names] + '],"evidence_sha256":"')
    OR (p.[proof_kind] <> 'OUTCOME' AND SUBSTRING(p.[proof_document], DATALENGTH(p.[proof_document]) - DATALENGTH(p.[proof_kind]) - 76, DATALENGTH(p.[proof_kind]) + 77)
        <> CONVERT(varbinary(128), '"kind":"' + p.[proof_kind] + '","outcome_state":null,"schema":"dpone.composition-attempt-proof.v1"}'))
-   OR (p.[proof_kind] = 'OUTCOME' AND CHARINDEX('"kind":"OUTCOME"', CONVERT(varchar(96), SUBSTRING(p.[proof_document], DATALENGTH(p.[proof_document]) - 95, 96))) = 0);
+   OR (p.[proof_kind] = 'OUTCOME' AND CHARINDEX('"kind":"OUTCOME"', CONVERT(varchar(96), SUBSTRING(p.[proof_document], DATALENGTH(p.[proof_document]) - 95, 96)) COLLATE Latin1_General_100_BIN2) = 0);
 SELECT a.[operation_key]
 FROM {{control}}.[composition_issued_authorities] AS a
 INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = a.[operation_key]

@@ -190,8 +190,11 @@ def _to_text(
     elif have in ("binary", "rowversion"):
         if have == "rowversion":
             sql = f"sys.integer_bytes({sql}, 8)"
-        unicode = "true" if target.name in UNICODE else "false"
-        sql = f"sys.bytes_text({sql}, {style}, {unicode}{tried})"
+        if style == "2":
+            sql = f"upper(encode({sql}, 'hex'))"
+        else:
+            unicode = "true" if target.name in UNICODE else "false"
+            sql = f"sys.bytes_text({sql}, {style}, {unicode}{tried})"
     elif have in _TEMPORAL_FROM_TICKS:
         scale = source.scale if source.scale is not None else 0
         sql = f"sys.{have}_text({sql}, {scale}, {style})"
@@ -237,6 +240,8 @@ def _to_binary(
             )
         if source.name not in UNICODE and "UTF8" in (source.collation or "").upper() and style == "0":
             sql = f"convert_to({sql}, 'UTF8')"
+        elif style == "0":
+            sql = f"sys.{'nvarchar' if source.name in UNICODE else 'varchar'}_bytes({sql})"
         else:
             unicode = "true" if source.name in UNICODE else "false"
             sql = f"sys.text_bytes({sql}, {style}, {unicode}{tried})"

@@ -1024,6 +1024,10 @@ CREATE OR REPLACE FUNCTION sys.charindex_units(needle text, hay text, start int)
 CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN needle = '' THEN 0 WHEN sys.has_pairs(hay) THEN sys.charindex_units(sys.to_units(needle), sys.to_units(hay), start)
     ELSE sys.charindex_units(needle, hay, start) END;
+-- charindex_first: the same from the start of a text of a code page, which has no character beyond U+FFFF. The text is used
+-- once: PostgreSQL puts this in place of the call only if nothing costly is evaluated twice by that.
+CREATE OR REPLACE FUNCTION sys.charindex_first(needle text, hay text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  RETURN position(needle IN hay) * (needle <> '')::int;
 -- like_units: a text or pattern in which _ and a set stand for one unit of UTF-16.
 CREATE OR REPLACE FUNCTION sys.like_units(v text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
   RETURN CASE WHEN sys.has_pairs(v) THEN sys.to_units(v) ELSE v END;

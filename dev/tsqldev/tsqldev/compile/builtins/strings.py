@@ -41,6 +41,10 @@ def _counted(value: Value, name: str, argument: int = 1) -> Value:
     return replace(text, sql=f"sys.no_pairs({text.sql})") if supplementary(text.type.collation) else text
 
 
+def _is_utf8(value: Value) -> bool:
+    return "UTF8" in (value.type.collation or "").upper()
+
+
 @builtin("LEN", 1)
 def _len(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     text = _counted(a[0], "len")
@@ -56,8 +60,7 @@ def _datalength(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     result = BIGINT if v.type.length == MAX else INT
     cast = "int8" if v.type.length == MAX else "int4"
     if kind == "char":
-        utf8 = "UTF8" in (v.type.collation or "").upper()
-        size = f"{'sys.utf16_bytes' if is_unicode(v) else 'octet_length' if utf8 else 'sys.codepage_bytes'}({v.sql})"
+        size = f"{'sys.utf16_bytes' if is_unicode(v) else 'octet_length' if _is_utf8(v) else 'sys.codepage_bytes'}({v.sql})"
     elif kind == "binary":
         size = f"octet_length({v.sql})"
     elif kind == "null":
@@ -102,6 +105,12 @@ def _left(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     return Value(f"sys.{n.name.lower()}({text.sql}, {to_int(a[1])})", text_type(text, size), text.label)
 
 
+def _positive(value: Value) -> str | None:
+    """The digits of a constant from 1 to 2^31-1."""
+    text = value.constant or ""
+    return text if text.isdecimal() and 0 < int(text) < 2**31 else None
+
+
 @builtin("SUBSTRING", 2, 3)
 def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     length = f"sys.clamp({convert(a[2], BIGINT).sql})" if len(a) > 2 else "2147483647"
@@ -111,6 +120,9 @@ def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
         if size is not None and size != MAX and len(a) > 2 and a[2].constant is not None and a[2].constant.isdigit():
             size = max(1, min(int(a[2].constant), size))
         type = SqlType("varbinary", length=size, nullable=a[0].type.nullable)
+        bounds = [_positive(v) for v in a[1:]]
+        if len(bounds) == 2 and all(bounds):
+            return Value(f"substr({a[0].sql}, {bounds[0]}, {bounds[1]})", type)
         return Value(f"sys.substring({a[0].sql}, {start}, {length})", type)
     text = _counted(a[0], "substring")
     if family(a[0].type) not in ("char", "null"):
@@ -170,7 +182,10 @@ def _charindex(c: Expressions, n: t.Call, a: list[Value]) -> Value:
     cast = "int8" if wide else "int4"
     needle, hay = _counted(a[0], "charindex"), _counted(a[1], "charindex", 2)
     fold = _fold(c, needle, hay, n)
-    return Value(f"sys.charindex({fold.format(needle.sql)}, {fold.format(hay.sql)}, {start})::{cast}", result)
+    texts = f"{fold.format(needle.sql)}, {fold.format(hay.sql)}"
+    if start == "1" and not is_unicode(hay) and not _is_utf8(hay):
+        return Value(f"sys.charindex_first({texts})::{cast}", result)
+    return Value(f"sys.charindex({texts}, {start})::{cast}", result)
 
 
 @builtin("PATINDEX", 2)
