@@ -112,8 +112,8 @@ def test_the_owners_page_shows_the_class_of_authority_and_whether_activation_is_
 ) -> None:
     shown = {"class": "nonproduction", "server": "an engine <16.0>", "receipt_sha256": receipt_sha256}
     monkeypatch.setattr(attempts_view, "authority", lambda: shown)
-    for name in ("owners", "unresolved"):
-        monkeypatch.setattr(attempts_view, name, list)
+    monkeypatch.setattr(attempts_view, "owners", lambda *_: [])
+    monkeypatch.setattr(attempts_view, "unresolved", list)
     page = get(signed_in(monkeypatch, set()), "/owners")
     assert page.status_code == 200
     assert "<td>nonproduction</td>" in page.text
@@ -167,9 +167,36 @@ def test_what_is_no_digest_names_no_attempt(monkeypatch: pytest.MonkeyPatch, nam
 
 def test_nobody_is_told_that_nothing_blocks_because_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts_view, "unresolved", lambda: [row("closed")])
-    monkeypatch.setattr(attempts_view, "owners", list)
+    monkeypatch.setattr(attempts_view, "owners", lambda *_: [])
     monkeypatch.setattr(attempts_view, "authority", lambda: None)
     for path in ("/attempts?unresolved=true", "/owners"):
         page = get(signed_in(monkeypatch, {"open"}), path).text
         assert "Nothing is unresolved" not in page and "DAGs" in page and "sha256:closed" not in page
         assert "Nothing is unresolved" not in get(signed_in(monkeypatch, {"closed"}), path).text
+
+
+def test_retired_activations_are_shown_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def owners(*arguments: Any) -> list[Any]:
+        asked.append(arguments)
+        return []
+
+    monkeypatch.setattr(attempts_view, "owners", owners)
+    monkeypatch.setattr(attempts_view, "unresolved", list)
+    monkeypatch.setattr(attempts_view, "authority", lambda: None)
+    app = signed_in(monkeypatch, set())
+    pages = [get(app, f"/owners{query}").text for query in ("", "?retired=true", "?activation_id=0f")]
+    assert asked == [(False, None), (True, None), (False, "0f")]
+    assert ["No composition is activated" in page for page in pages] == [True, False, False]
+
+
+def test_a_page_that_is_full_says_that_there_may_be_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts_view, "SHOWN", 2)
+    monkeypatch.setattr(attempts_view, "owners", lambda *_: [])
+    monkeypatch.setattr(attempts_view, "authority", lambda: None)
+    app = signed_in(monkeypatch, {"open"})
+    for count, said in ((1, False), (2, True)):
+        monkeypatch.setattr(attempts_view, "unresolved", lambda count=count: [row("open")] * count)
+        for path in ("/attempts?unresolved=true", "/owners"):
+            assert ("Only the newest 2 are shown" in get(app, path).text) is said
