@@ -33,8 +33,11 @@ def attempts() -> None:
 def list_attempts(context: click.Context, unresolved: bool, limit: int) -> None:
     """One line an operation, newest first."""
     store = _store(context)
-    for operation in store.unresolved() if unresolved else store.recent(limit=limit):
+    found = store.recent(limit=limit, unresolved=unresolved)
+    for operation in found:
         click.echo(_line(operation))
+    if len(found) == limit:
+        click.echo(f"Only the newest {limit} are shown; --limit shows more.", err=True)
 
 
 @attempts.command()

@@ -83,13 +83,16 @@ class AttemptStore:
         return self._ledger.read(the_operations(("operations_unresolved", [])))
 
     def recent(
-        self, limit: int = 200, *, dag_id: str = "", run_id: str = "", task_id: str = ""
+        self, limit: int = 200, *, dag_id: str = "", run_id: str = "", task_id: str = "", unresolved: bool = False
     ) -> tuple[Operation, ...]:
-        """The operations that were admitted last, the newest first, at most ``limit``; of one DAG, run or task if given."""
+        """The operations that were admitted last, the newest first, at most ``limit``; of one DAG, run or task if given.
+
+        With ``unresolved`` only those that are RUNNING or COMMIT_UNKNOWN.
+        """
         if type(limit) is not int or not 1 <= limit <= 10_000:
             raise ConfigurationError("limit", happened="limit is not a whole number between 1 and 10000.")
         names = [text(name, "a name that is looked for") for name in (dag_id, run_id, task_id)]
-        selection: Part = ("operations_recent", [limit, *names])
+        selection: Part = ("operations_recent", [limit, *names, int(unresolved)])
         return self._ledger.read(the_newest(selection))
 
     def blockers(self, guard_ids: Sequence[str]) -> tuple[Blocker, ...]:

@@ -106,9 +106,9 @@ class ActivationStore:
         """One activation, exactly as stored."""
         return self._ledger.read(_stored(owner_key("execution", activation_id)))
 
-    def list(self) -> tuple[Activation, ...]:
-        """Every activation, by its id."""
-        return self._ledger.read(THE_ACTIVATIONS)
+    def list(self, *, retired: bool = True) -> tuple[Activation, ...]:
+        """Every activation, by its id; those that are RETIRED too, of which there may be many, unless told otherwise."""
+        return self._ledger.read(THE_ACTIVATIONS if retired else _LIVING_ACTIVATIONS)
 
     def _advance(self, request: ActivationRequest, before: OwnerState, *states: OwnerState) -> Activation:
         """Through the states to the last of them, in one transaction."""
@@ -164,7 +164,8 @@ def _activations(results: Results) -> tuple[Activation, ...]:
 
 
 #: Every activation, every byte verified, by its id.
-THE_ACTIVATIONS = Question((("all_owners", []),), _activations)
+THE_ACTIVATIONS = Question((("all_owners", [1]),), _activations)
+_LIVING_ACTIVATIONS = Question((("all_owners", [0]),), _activations)
 
 
 def _stored(key: str) -> Question[Activation | None]:

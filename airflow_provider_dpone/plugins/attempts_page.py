@@ -62,7 +62,9 @@ def attempts(
     """A list: of one task instance, of a run, or the newest."""
     rows, hidden = _rows(user, dag_id, run_id, task_id, map_index, unresolved)
     selected = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": _index(map_index)}
-    return _page("attempts.html", rows=rows, hidden=hidden, selected=selected, unresolved=unresolved)
+    return _page(
+        "attempts.html", rows=rows, hidden=hidden, selected=selected, unresolved=unresolved, shown=attempts_view.SHOWN
+    )
 
 
 def attempts_document(
@@ -93,11 +95,22 @@ def attempt_document(user: User, attempt_sha256: str) -> dict[str, Any]:
     return document
 
 
-def owners(user: User) -> HTMLResponse:
-    """Activations, the domains they own with their epochs, and the operations that block."""
+def owners(user: User, retired: Annotated[bool, Query()] = False, activation_id: str | None = None) -> HTMLResponse:
+    """Activations, the domains they own with their epochs, and what blocks. Retired ones when they are asked for."""
+    try:
+        activations = attempts_view.owners(retired, activation_id)
+    except AdmissionRefused:
+        activations = []  # what is no activation id names nothing
     blocking, hidden = _allowed(user, attempts_view.unresolved())
-    shown = {"authority": attempts_view.authority(), "owners": attempts_view.owners()}
-    return _page("owners.html", blocking=blocking, hidden=hidden, **shown)
+    return _page(
+        "owners.html",
+        blocking=blocking,
+        hidden=hidden,
+        shown=attempts_view.SHOWN,
+        authority=attempts_view.authority(),
+        owners=activations,
+        retired=retired or bool(activation_id),
+    )
 
 
 def _rows(

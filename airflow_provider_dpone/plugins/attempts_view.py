@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from airflow_provider_dpone.contracts.operation import Operation
 
 
+#: How many attempts a page shows at most: the newest.
+SHOWN = 500
+
+
 def _hook() -> DponeLedgerHook:
     return DponeLedgerHook.configured()
 
@@ -22,17 +26,16 @@ def listed(dag_id: str | None, run_id: str | None, task_id: str | None, map_inde
     store = _hook().attempts()
     if dag_id and run_id and task_id and map_index is not None:
         return [row(operation) for operation in store.find(dag_id, run_id, task_id, map_index)]
-    wanted = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
-    rows = [row(operation) for operation in store.recent(500)]
-    found = [each for each in rows if all(value in (None, "", each[name]) for name, value in wanted.items())]
+    newest = store.recent(SHOWN, dag_id=dag_id or "", run_id=run_id or "", task_id=task_id or "")
+    found = [row(operation) for operation in newest]
     if dag_id and run_id and task_id:
         found.sort(key=lambda each: (each["map_index"], each["try_number"]))
     return found
 
 
 def unresolved() -> list[dict[str, Any]]:
-    """RUNNING and COMMIT_UNKNOWN operations: each of them blocks its guards."""
-    return [row(operation) for operation in _hook().attempts().unresolved()]
+    """RUNNING and COMMIT_UNKNOWN operations, the newest first: each of them blocks its guards."""
+    return [row(operation) for operation in _hook().attempts().recent(SHOWN, unresolved=True)]
 
 
 def one(attempt_sha256: str) -> dict[str, Any] | None:
@@ -93,8 +96,14 @@ def authority() -> dict[str, Any]:
     }
 
 
-def owners() -> list[dict[str, Any]]:
-    """Every activation with its state and the domains that it owns, with their epochs."""
+def owners(retired: bool, activation_id: str | None) -> list[dict[str, Any]]:
+    """Activations with the domains that each acquired and their epochs: one, all, or all that are not retired."""
+    store = _hook().activations()
+    if activation_id:
+        found = store.read(activation_id)
+        activations = () if found is None else (found,)
+    else:
+        activations = store.list(retired=retired)
     return [
         {
             "owner_key": activation.owner_key,
@@ -103,7 +112,7 @@ def owners() -> list[dict[str, Any]]:
             "request_sha256": activation.request_sha256,
             "guards": [{"guard": guard, "epoch": epoch} for guard, epoch in activation.guard_epochs],
         }
-        for activation in _hook().activations().list()
+        for activation in activations
     ]
 
 

@@ -95,14 +95,16 @@ INSERT INTO @keys ([operation_key]) SELECT p.[operation_key] FROM {{control}}.[c
 {{operation_rows}}
 
 -- name: operations_recent
--- The execution operations that were admitted last, of one DAG, run or task where they are not empty.
+-- The execution operations that were admitted last, of one DAG, run or task where they are not empty, all or unresolved ones.
 DECLARE @limit int = ?;
 DECLARE @dag nvarchar(1024) = ?;
 DECLARE @run nvarchar(1024) = ?;
 DECLARE @task nvarchar(1024) = ?;
+DECLARE @unresolved bit = ?;
 DECLARE @keys TABLE ([operation_key] varchar(71) COLLATE Latin1_General_100_BIN2 NOT NULL PRIMARY KEY);
 INSERT INTO @keys ([operation_key]) SELECT TOP (@limit) c.[operation_key] FROM {{extension}}.[attempt_coordinates] AS c
-WHERE (@dag = N'' OR c.[dag_id] = @dag) AND (@run = N'' OR c.[run_id] = @run) AND (@task = N'' OR c.[task_id] = @task)
+INNER JOIN {{control}}.[composition_operations] AS p ON p.[operation_key] = c.[operation_key]
+WHERE (@unresolved = 0 OR p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN')) AND (@dag = N'' OR c.[dag_id] = @dag) AND (@run = N'' OR c.[run_id] = @run) AND (@task = N'' OR c.[task_id] = @task)
 ORDER BY c.[admitted_at] DESC, c.[operation_key];
 {{operation_rows}}
 

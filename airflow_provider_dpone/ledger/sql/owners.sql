@@ -14,11 +14,14 @@ FROM {{control}}.[composition_operations] AS p
 WHERE p.[owner_key] = @owner AND p.[state] IN ('RUNNING', 'COMMIT_UNKNOWN') ORDER BY p.[operation_key];
 
 -- name: all_owners
--- Every execution owner with its partitions.
+-- Every execution owner with its partitions, with or without those that are RETIRED.
+DECLARE @retired bit = ?;
 SELECT o.[owner_key], o.[owner_id], o.[subject_sha256], o.[subject_document], o.[state]
-FROM {{control}}.[composition_owners] AS o WHERE o.[owner_kind] = 'execution' ORDER BY o.[owner_id];
+FROM {{control}}.[composition_owners] AS o WHERE o.[owner_kind] = 'execution' AND (@retired = 1 OR o.[state] <> 'RETIRED') ORDER BY o.[owner_id];
 SELECT od.[owner_key], od.[guard_id], od.[fencing_epoch], od.[claim_document]
-FROM {{control}}.[composition_owner_domains] AS od ORDER BY od.[owner_key], od.[guard_id];
+FROM {{control}}.[composition_owner_domains] AS od
+INNER JOIN {{control}}.[composition_owners] AS o ON o.[owner_key] = od.[owner_key]
+WHERE o.[owner_kind] = 'execution' AND (@retired = 1 OR o.[state] <> 'RETIRED') ORDER BY od.[owner_key], od.[guard_id];
 
 -- name: owned_domains
 -- Every domain with its identity, its epoch and who owns it: what a reservation is decided on.

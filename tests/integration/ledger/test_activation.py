@@ -27,6 +27,8 @@ def test_a_whole_life_advances_each_domain_by_one_and_gives_it_back(ledger: Live
     with pytest.raises(ParentNotActive):
         ledger.activations.require_active(request)
     assert ledger.activations.finalize_retirement(request).state == "RETIRED"
+    assert request.activation_id in {each.activation_id for each in ledger.activations.list()}
+    assert request.activation_id not in {each.activation_id for each in ledger.activations.list(retired=False)}
 
     successor = ledger.activations.prepare(make.request(domains))
     assert [epoch for _, epoch in successor.guard_epochs] == [2, 2]

@@ -292,6 +292,8 @@ def test_the_newest_operations_come_first(ledger: LiveLedger) -> None:
     activation = ledger.active(3)
     admitted = [ledger.admit(activation, f"w{number:03}") for number in range(3)]
     assert list(ledger.attempts.recent(3)) == admitted[::-1]
+    ledger.end(admitted[2])
+    assert list(ledger.attempts.recent(2, unresolved=True)) == admitted[1::-1]
 
 
 def test_an_old_run_is_found_behind_newer_ones(ledger: LiveLedger) -> None:
