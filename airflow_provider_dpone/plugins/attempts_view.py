@@ -101,9 +101,9 @@ def owners(retired: bool, activation_id: str | None) -> list[dict[str, Any]]:
     store = _hook().activations()
     if activation_id:
         found = store.read(activation_id)
-        activations = () if found is None else (found,)
+        activations = [] if found is None else [found]
     else:
-        activations = store.list(retired=retired)
+        activations = list(store.list(retired=retired))
     return [
         {
             "owner_key": activation.owner_key,
