@@ -146,8 +146,6 @@ def test_eleven_starts_of_one_try_are_one_attempt(
         ("admit_once/acknowledged", "FAILED"),
         ("target_commit/before", "FAILED"),
         pytest.param("copying", "FAILED", marks=pytest.mark.campaign),
-        # It stands still while it holds the ledger's lock, with its admission not yet committed.
-        pytest.param("admit_once/before", None, marks=pytest.mark.campaign),
     ],
 )
 def test_a_zombie_that_wakes_after_its_successor_changes_nothing(
