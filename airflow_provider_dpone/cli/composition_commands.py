@@ -9,11 +9,23 @@ import click
 
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition import manifest, release
-from airflow_provider_dpone.composition.activation import CompositionActivation
-from airflow_provider_dpone.composition.services import observe_domains
-from airflow_provider_dpone.ledger import Activation, ActivationStore
+from airflow_provider_dpone.composition.activation import CompositionActivation, Standing
+from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
+from airflow_provider_dpone.composition.factory import build_composition_activation
+from airflow_provider_dpone.composition.sources import build_composition_source_reader
+from airflow_provider_dpone.contracts.errors import AdmissionRefused
+from airflow_provider_dpone.ledger import Activation
 
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+_EXPECT = click.option("--expect", "expected", help="Refuse any other release id.")
+_PATIENCE = click.option(
+    "--patience",
+    type=click.FloatRange(min=0, max=86400),
+    default=600,
+    show_default=True,
+    help="Seconds to wait for the last attempt of the predecessor.",
+)
+_NO_SQL_UNDONE = "No SQL is undone: tables and views stay as they are."
 
 
 @click.group()
@@ -32,13 +44,34 @@ def build(source: Path, destination: Path) -> None:
 @compose.command()
 @click.argument("folder", type=_FOLDER)
 def show(folder: Path) -> None:
-    """Verify a release and list its workloads and what they write."""
+    """Verify a release and list its workloads, what they write, and their logical outlets."""
     verified = release.read(folder)
     click.echo(verified.release_id)
     for workload in verified.workloads:
-        click.echo(f"{workload.workload_id}  {workload.manifest.cell}  {workload.pack_sha256}")
+        constituent = workload.manifest.constituent_id
+        click.echo(f"{workload.workload_id}  {constituent}  {workload.manifest.cell}  {workload.pack_sha256}")
         for relation in workload.relations:
             click.echo(f"    {relation.role:12} {relation.schema}.{relation.name}")
+        for outlet in workload.outlets:
+            click.echo(f"    {'outlet':12} {outlet}")
+
+
+@compose.command()
+@click.argument("folder", type=_FOLDER)
+@_EXPECT
+@click.option("--executable", is_flag=True, help="Also refuse a workload that is outside of the execution matrix.")
+def verify(folder: Path, expected: str | None, executable: bool) -> None:
+    """Verify every byte of a release, and say which of its workloads can be executed."""
+    sources = build_composition_source_reader().read_sources(folder, expected_release_id=expected)
+    click.echo(f"{sources.release_id}  verified: {len(sources.workloads)} workloads")
+    try:
+        plan = plan_composition_execution(sources)
+    except AdmissionRefused as err:
+        if executable:
+            raise
+        click.echo(f"not executable: {err.happened}")
+    else:
+        click.echo(f"executable: {', '.join(sorted(plan.cells))}")
 
 
 @compose.command()
@@ -57,19 +90,45 @@ def composition() -> None:
 
 @composition.command()
 @click.argument("release_folder", type=_FOLDER)
-@click.option("--expect", "expected", help="Refuse any other release id.")
+@_EXPECT
 @click.pass_context
-def activate(context: click.Context, release_folder: Path, expected: str | None) -> None:
-    """Activate a release. A predecessor that still holds its guards is refused: retire it first."""
-    _print(_activation(context).activate(release_folder, expected_release_id=expected))
+def prepare(context: click.Context, release_folder: Path, expected: str | None) -> None:
+    """Seal a release and reserve its guards. Nobody is admitted; `reconcile` goes on, `retire` gives it up."""
+    _print(_activation(context).prepare(release_folder, expected_release_id=expected))
+
+
+@composition.command()
+@click.argument("release_folder", type=_FOLDER)
+@_EXPECT
+@click.option("--drain", is_flag=True, help="Hand over from the activation in force: retire it first.")
+@_PATIENCE
+@click.pass_context
+def activate(context: click.Context, release_folder: Path, expected: str | None, drain: bool, patience: float) -> None:
+    """Activate a release. A predecessor that is in force is refused, or drained first with --drain."""
+    activation = _activation(context)
+    if drain:
+        _print(activation.hand_over(release_folder, expected_release_id=expected, patience=patience))
+    else:
+        _print(activation.activate(release_folder, expected_release_id=expected))
+
+
+@composition.command()
+@click.option("--deployment", "deployment_id", help="The deployment to go back to; the previous one by default.")
+@_PATIENCE
+@click.pass_context
+def rollback(context: click.Context, deployment_id: str | None, patience: float) -> None:
+    """Hand over to a deployment that was in force before. No SQL is undone."""
+    _print(_activation(context).roll_back(deployment_id=deployment_id, patience=patience))
+    click.echo(_NO_SQL_UNDONE)
 
 
 @composition.command()
 @click.argument("activation_id")
+@_PATIENCE
 @click.pass_context
-def resume(context: click.Context, activation_id: str) -> None:
-    """Go on with an activation whose acknowledgement was lost."""
-    _print(_activation(context).resume(activation_id))
+def reconcile(context: click.Context, activation_id: str, patience: float) -> None:
+    """End an activation that was left half done: it goes on where the ledger stands. Repeatable."""
+    _print(_activation(context).reconcile(activation_id, patience=patience))
 
 
 @composition.command()
@@ -77,28 +136,58 @@ def resume(context: click.Context, activation_id: str) -> None:
 @click.pass_context
 def retire(context: click.Context, activation_id: str) -> None:
     """Close admission, and release the guards when every attempt is resolved. No SQL is undone."""
-    _print(_activation(context).retire(activation_id))
+    retired = _activation(context).retire(activation_id)
+    if retired is None:
+        click.echo(f"{activation_id}  given up: the ledger never held it")
+    else:
+        _print(retired)
+        click.echo(_NO_SQL_UNDONE)
 
 
 @composition.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON document, for a program.")
 @click.pass_context
-def status(context: click.Context) -> None:
-    """What the ledger says of the current activation."""
-    current = _activation(context).status()
-    if current is None:
+def status(context: click.Context, as_json: bool) -> None:
+    """What the ledger says of the current activation, and what was left half done. Exits with 3 if something was."""
+    standing = _activation(context).status()
+    if as_json:
+        click.echo(json.dumps(_document(standing), ensure_ascii=False))
+    elif standing.current is None:
         click.echo("no composition has been activated here")
     else:
-        _print(current)
+        _print(standing.current)
+    if standing.unfinished:
+        for left in () if as_json else standing.unfinished:
+            state = left.state or "not in the ledger"
+            click.echo(f"Recovery is required: {left.activation_id} is {state}. This ends it: {left.command}")
+        context.exit(3)
+
+
+def _document(standing: Standing) -> dict[str, object]:
+    current = standing.current
+    return {
+        "current": None
+        if current is None
+        else {
+            "activation_id": current.activation_id,
+            "state": current.state,
+            "request_sha256": current.request_sha256,
+            "release_id": current.request.context.release_id,
+            "deployment_id": current.request.context.deployment_id,
+            "previous_deployment_id": current.request.context.previous_deployment_id,
+            "guard_epochs": [list(pair) for pair in current.guard_epochs],
+        },
+        "recovery_required": bool(standing.unfinished),
+        "unfinished": [
+            {"activation_id": left.activation_id, "state": left.state, "command": left.command}
+            for left in standing.unfinished
+        ],
+    }
 
 
 def _activation(context: click.Context) -> CompositionActivation:
     settings = configuration(context)
-    services = settings.services()
-    return CompositionActivation(
-        settings.release_root,
-        ActivationStore(services.control, services.ledger),
-        lambda verified: observe_domains(services, verified),
-    )
+    return build_composition_activation(settings.release_root, settings.services())
 
 
 def _print(activation: Activation) -> None:

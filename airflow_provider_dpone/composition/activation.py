@@ -1,108 +1,253 @@
-"""Putting a release in force, and taking it out of force again.
+"""Putting a release in force and out of force again, as an operator does it.
 
-    record request -> prepare (guards reserved) -> switch `current` -> activate
+    prepare      seal the release as a deployment, and reserve its guards
+    activate     the same, then switch `current` and open admission
+    hand_over    drain the activation in force first, then activate its successor
+    reconcile    end an activation that a dead process or a lost acknowledgement left half done
+    retire       close admission, and give the guards back when every attempt is resolved
 
-The request is recorded before anything is sent: after a lost acknowledgement the same command with the same activation
-id goes on where the ledger stands. Tasks are refused until the ledger says ACTIVE. Undoing a deployment undoes no SQL.
-
-The ledger refuses prepare and activate unless a recorded gate profile unlocks its authority on the server as it is, so a
-resumed activation passes that door again before `current` is switched.
+Whatever happens, one of three things is true afterwards: the old parent is in force, the new one is, or the error (and
+`status`, for whoever comes later) names the command that ends it. Undoing a deployment undoes no SQL.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from airflow_provider_dpone.composition import projection
-from airflow_provider_dpone.composition.physical import PhysicalDomain
-from airflow_provider_dpone.composition.release import Release, read
-from airflow_provider_dpone.composition.request import build_request
-from airflow_provider_dpone.contracts.activation import ActivationRequest
-from airflow_provider_dpone.contracts.errors import ActivationUnknown, AdmissionRefused, GuardError, ParentNotActive
-from airflow_provider_dpone.ledger import Activation, ActivationStore
+from airflow_provider_dpone.composition import deployment, projection
+from airflow_provider_dpone.composition.coordinator import CompositionActivationCoordinator
+from airflow_provider_dpone.composition.deployment import SealedDeployment
+from airflow_provider_dpone.composition.deployment_cache import (
+    DeploymentCacheMaterializer,
+    Occurrence,
+    reconcile_command,
+    retire_command,
+)
+from airflow_provider_dpone.composition.sources import build_composition_source_reader
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Overlap
+from airflow_provider_dpone.ledger import Activation
 
-Observe = Callable[[Release], Mapping[str, PhysicalDomain]]
+#: How often a drain looks whether the last attempt has ended, in seconds.
+_POLL = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """An occurrence that nobody finished, what the ledger holds of it (None: nothing), and what ends it."""
+
+    activation_id: str
+    state: str | None
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`current` as the ledger sees it, and what is left to be ended."""
+
+    current: Activation | None
+    unfinished: tuple[Unfinished, ...]
 
 
 class CompositionActivation:
-    """`root` holds the projection; `observe` reads the physical domains of a release's written bindings."""
+    """Activations under one release root. `coordinator` may do what the installation's accounts may."""
 
-    def __init__(self, root: Path, store: ActivationStore, observe: Observe) -> None:
+    def __init__(self, root: Path, coordinator: CompositionActivationCoordinator) -> None:
         self._root = root
-        self._store = store
-        self._observe = observe
+        self._coordinator = coordinator
+        self._cache = DeploymentCacheMaterializer(root, composition_activation_coordinator=coordinator)
+
+    def prepare(self, release_folder: Path, *, expected_release_id: str | None = None) -> Activation:
+        """Reserve the guards of a release for a new occurrence. `reconcile` puts it in force, `retire` gives it up."""
+        return self._cache.prepare(self._begin(self._sealed(release_folder, expected_release_id)))
 
     def activate(self, release_folder: Path, *, expected_release_id: str | None = None) -> Activation:
-        """Activate a release that no other activation blocks. A predecessor is retired first, by `retire`."""
-        release = read(release_folder, expected_release_id=expected_release_id)
-        previous = self._current()
-        request = build_request(
-            release,
-            self._observe(release),
-            activation_id=str(uuid.uuid4()),
-            previous_deployment_id=previous.context.deployment_id if previous else None,
-        )
-        projection.record(self._root, request, release_folder)
-        return self._put_in_force(request)
+        """Activate a release that no other activation blocks. A predecessor is retired first, or handed over from."""
+        return self._cache.promote(self._begin(self._sealed(release_folder, expected_release_id)))
 
-    def resume(self, activation_id: str) -> Activation:
-        """Go on with a recorded activation whose acknowledgement was lost."""
-        request, _ = projection.recorded(self._root, activation_id)
-        return self._put_in_force(request)
+    def hand_over(
+        self, release_folder: Path, *, expected_release_id: str | None = None, patience: float = 600.0
+    ) -> Activation:
+        """Activate a release after the activation in force was drained. Nobody is admitted in between.
 
-    def retire(self, activation_id: str) -> Activation:
-        """Close admission, and release the guards once every attempt is resolved. Repeatable.
-
-        One that was only prepared is withdrawn: nobody is admitted on the way.
+        Everything that can be refused is refused before the predecessor is touched.
         """
-        request, _ = projection.recorded(self._root, activation_id)
-        state = self._require(request).state
-        if state == "PREPARED":
-            self._store.withdraw(request)
-        elif state == "ACTIVE":
-            self._store.begin_retirement(request)
-        return self._store.finalize_retirement(request)
+        return self._drain_and_promote(self._sealed(release_folder, expected_release_id), patience)
 
-    def status(self) -> Activation | None:
-        """What the ledger says of the activation that `current` names."""
-        current = self._current()
-        return None if current is None else self._require(current)
+    def roll_back(self, *, deployment_id: str | None = None, patience: float = 600.0) -> Activation:
+        """Hand over to a deployment that was sealed here before: the one before the current one, if none is named.
 
-    def _put_in_force(self, request: ActivationRequest) -> Activation:
-        resume = f"`dponectl composition resume {request.activation_id}` continues this activation."
-        try:
-            prepared = self._store.prepare(request)
-        except ActivationUnknown as err:
-            raise ActivationUnknown("activation_acknowledgement", check=resume) from err
-        if prepared.state not in ("PREPARED", "ACTIVE"):
-            # It had its time: pointing tasks at it would only have them refused.
-            raise ParentNotActive(
-                "activation_over",
-                happened=f"the activation {request.activation_id} is {prepared.state}.",
-                not_done="the current activation stays what it is.",
-                check="`dponectl composition status`; activate the release again for a new activation.",
+        Only what runs from now on is the old release. Tables stay as they are: no SQL is undone.
+        """
+        current = projection.current_request(self._root)
+        wanted = deployment_id or (None if current is None else current.context.previous_deployment_id)
+        if wanted is None:
+            raise ConfigurationError(
+                "no_previous_deployment", happened="no deployment was in force here before the current one."
             )
-        try:
-            projection.switch(self._root, request, prepared.guard_epochs)
-            active = self._store.activate(request)
-        except AdmissionRefused:
-            raise
-        except (GuardError, OSError) as err:
-            raise ActivationUnknown("activation_acknowledgement", check=resume) from err
-        if active.state != "ACTIVE" or active.guard_epochs != prepared.guard_epochs:
-            raise ActivationUnknown("activation_epochs")
-        return active
+        return self._drain_and_promote(self._cache.deployment(wanted), patience)
 
-    def _current(self) -> ActivationRequest | None:
-        activation_id = projection.current_activation_id(self._root)
-        return None if activation_id is None else projection.recorded(self._root, activation_id)[0]
+    def reconcile(self, activation_id: str, *, patience: float = 600.0) -> Activation:
+        """Go on where the ledger stands. Safe to repeat, and for an activation that needs nothing."""
+        if self._cache.is_noted(activation_id):
+            occurrence = self._cache.noted(activation_id)
+        else:
+            occurrence = self._known(activation_id)
+        found = self._coordinator.read(activation_id)
+        if found is not None and found.state == "RETIRING":
+            folder = self._cache.folder(found.request.context.deployment_id)
+            return self._coordinator.finalize_retirement(found, projection_root=folder)
+        self._drain(occurrence, patience)
+        return self._cache.promote(occurrence)
 
-    def _require(self, request: ActivationRequest) -> Activation:
-        activation = self._store.read(request.activation_id)
-        if activation is None:
-            raise AdmissionRefused(
-                "activation_unknown", happened=f"the ledger holds no activation {request.activation_id}."
+    def retire(self, activation_id: str) -> Activation | None:
+        """Close admission, and release the guards once every attempt is resolved. Repeatable; needs no release.
+
+        One that was only prepared is withdrawn: nobody is admitted on the way. None: the ledger never held it, and now
+        it never will.
+        """
+        _require_id(activation_id)
+        found = self._coordinator.read(activation_id) or self._reserved_to_give_up(activation_id)
+        if found is None:
+            return None
+        folder = self._cache.folder(found.request.context.deployment_id)
+        if found.state in ("PREPARED", "ACTIVE"):
+            found = self._coordinator.begin_retirement(found, projection_root=folder)
+        retired = self._coordinator.finalize_retirement(found, projection_root=folder)
+        self._cache.forget(activation_id)
+        return retired
+
+    def status(self) -> Standing:
+        """What the ledger says of the activation that `current` names, and of every one that was left half done."""
+        current_id = projection.current_activation_id(self._root)
+        current = None if current_id is None else self._coordinator.read(current_id)
+        left = [self._left(occurrence.activation_id) for occurrence in self._cache.unfinished()]
+        if current is not None and current.state in ("PREPARED", "RETIRING"):
+            left.append(_left(current.activation_id, current.state))
+        by_id = {each.activation_id: each for each in left}
+        return Standing(current=current, unfinished=tuple(by_id[key] for key in sorted(by_id)))
+
+    def _sealed(self, release_folder: Path, expected_release_id: str | None) -> SealedDeployment:
+        sources = build_composition_source_reader().read_sources(
+            release_folder, expected_release_id=expected_release_id
+        )
+        domains = self._coordinator.physical.resolve(self._coordinator.plan(sources))
+        with self._cache.locked():
+            self._cache.clear_staging()
+            return deployment.seal(self._root / "deployments", release_folder, sources, domains)
+
+    def _begin(self, sealed: SealedDeployment, *, drains: str | None = None) -> Occurrence:
+        current = projection.current_request(self._root)
+        if drains is None and current is not None:
+            self._require_over(current.activation_id)
+        previous = None if current is None else current.context.deployment_id
+        return self._cache.begin(sealed, previous_deployment_id=previous, drains=drains)
+
+    def _require_over(self, activation_id: str) -> None:
+        """One root has one activation in force, even where two would not share a database."""
+        found = self._coordinator.read(activation_id)
+        if found is not None and found.state != "RETIRED":
+            raise Overlap(
+                "predecessor_in_force",
+                blockers=[f"activation {activation_id} ({found.state})"],
+                not_done="nothing was reserved.",
+                check=f"{retire_command(activation_id)}, or activate with --drain to hand over from it.",
             )
-        return activation
+
+    def _drain_and_promote(self, sealed: SealedDeployment, patience: float) -> Activation:
+        current = projection.current_request(self._root)
+        occurrence = Occurrence(
+            activation_id=_TRIAL,
+            environment=sealed.environment,
+            release_id=sealed.release_id,
+            deployment_id=sealed.deployment_id,
+            previous_deployment_id=None if current is None else current.context.deployment_id,
+        )
+        self._coordinator.require_admissible(
+            projection_root=sealed.folder,
+            **occurrence.coordinates(),  # type: ignore[arg-type]  # the coordinates by their names
+        )
+        begun = self._begin(sealed, drains=None if current is None else current.activation_id)
+        self._drain(begun, patience)
+        return self._cache.promote(begun)
+
+    def _drain(self, occurrence: Occurrence, patience: float) -> None:
+        """Retire the predecessor; wait for its last attempt, but not for ever."""
+        if occurrence.drains is None:
+            return
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                self.retire(occurrence.drains)
+                return
+            except Overlap as err:
+                if time.monotonic() >= deadline:
+                    raise Overlap(
+                        "predecessor_unresolved",
+                        blockers=err.blockers,
+                        not_done="the successor was not put in force; the predecessor is RETIRING and admits nobody.",
+                        check=f"settle what is named here (`dponectl attempts show`); then"
+                        f" {reconcile_command(occurrence.activation_id)} goes on with the handover.",
+                    ) from err
+            _sleep(min(_POLL, max(0.0, deadline - time.monotonic())))
+
+    def _known(self, activation_id: str) -> Occurrence:
+        """The coordinates of an activation without a note: from the ledger."""
+        _require_id(activation_id)
+        found = self._coordinator.read(activation_id)
+        if found is None:
+            raise _absent(activation_id)
+        context = found.request.context
+        return Occurrence(
+            activation_id=activation_id,
+            environment=context.environment,
+            release_id=context.release_id,
+            deployment_id=context.deployment_id,
+            previous_deployment_id=context.previous_deployment_id,
+        )
+
+    def _reserved_to_give_up(self, activation_id: str) -> Activation | None:
+        """An occurrence of which the ledger holds nothing yet: what its dead process sent may still arrive.
+
+        So it is reserved, or refused by the ledger under its lock, before it is given up.
+        """
+        if not self._cache.is_noted(activation_id):
+            raise _absent(activation_id)
+        occurrence = replace(self._cache.noted(activation_id), drains=None)
+        try:
+            return self._cache.prepare(occurrence)
+        except (AdmissionRefused, ConfigurationError):
+            if self._cache.is_noted(activation_id):
+                raise
+            return None
+
+    def _left(self, activation_id: str) -> Unfinished:
+        found = self._coordinator.read(activation_id)
+        return _left(activation_id, None if found is None else found.state)
+
+
+#: The id of an occurrence that is only tried on. It is never noted and never sent.
+_TRIAL = "00000000-0000-4000-8000-000000000000"
+
+_sleep: Callable[[float], None] = time.sleep
+
+
+def _left(activation_id: str, state: str | None) -> Unfinished:
+    command = retire_command if state in ("RETIRING", "RETIRED") else reconcile_command
+    return Unfinished(activation_id=activation_id, state=state, command=command(activation_id).strip("`"))
+
+
+def _require_id(activation_id: str) -> None:
+    if not projection.is_uuid(activation_id):
+        raise ConfigurationError("activation_id", happened=f"{activation_id!r} is not the id of an activation.")
+
+
+def _absent(activation_id: str) -> AdmissionRefused:
+    return AdmissionRefused(
+        "activation_absent",
+        happened=f"neither the ledger nor this release root knows the activation {activation_id}.",
+        not_done="nothing was changed.",
+        check="`dponectl composition status`.",
+    )

@@ -6,13 +6,15 @@ JSON schemas, committed under `docs/schemas/`.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+
+#: The longest manifest, in characters.
+MANIFEST_LIMIT = 1024 * 1024
 
 Identifier = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\\\x00-\x1f]+$")]
 Constituent = Literal["native", "standalone"]
@@ -111,18 +113,78 @@ class NativeDbt(_Closed):
     dbt: DbtProject
 
 
-Workload = Annotated[PostgresToMssql | MssqlToClickHouse | NativeDbt, Field(discriminator="cell")]
-WORKLOAD: TypeAdapter[PostgresToMssql | MssqlToClickHouse | NativeDbt] = TypeAdapter(Workload)
+Option = str | int | bool | None
+
+
+class ArchivedSource(_Closed):
+    """A table, or a SQL file of the release whose path is declared here."""
+
+    binding: Identifier
+    schema_: Identifier | None = Field(alias="schema", default=None)
+    table: Identifier | None = None
+    sql: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\\\x00-\x1f]+\.sql$")] | None = None
+    options: dict[Identifier, Option] = {}
+
+    @model_validator(mode="after")
+    def _one_extraction(self) -> Self:
+        if (self.table is None) == (self.sql is None):
+            raise ValueError("a source is either a table or a sql file")
+        return self
+
+
+class ArchivedSink(_Closed):
+    binding: Identifier
+    schema_: Identifier | None = Field(alias="schema", default=None)
+    table: Identifier
+    mode: Literal["full_refresh", "append", "incremental"]
+    guarantee: Literal["none", "target_atomic"] = "none"
+    options: dict[Identifier, Option] = {}
+
+
+class ArchivedTransfer(_Closed):
+    """An ordinary transfer as a release may keep it: wider than what is executed.
+
+    It is built, pinned, verified and shown like any other. `plan_composition_execution` says why it is not executed.
+    """
+
+    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
+    workload_id: WorkloadId
+    constituent_id: Literal["standalone"]
+    cell: Literal["transfer_archive_v1"]
+    dag_id: WorkloadId
+    source: ArchivedSource
+    sink: ArchivedSink
+
+
+WorkloadManifest = PostgresToMssql | MssqlToClickHouse | NativeDbt | ArchivedTransfer
+WORKLOAD: TypeAdapter[WorkloadManifest] = TypeAdapter(Annotated[WorkloadManifest, Field(discriminator="cell")])
+
+
+class DagOptions(_Closed):
+    """How one constituent runs in Airflow. Without a schedule it runs by explicit triggers only."""
+
+    schedule: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] = 1
+    tasks: Literal["in_order", "at_once"] = "in_order"
+
+
+class ParentDag(_Closed):
+    """The DAG that triggers constituents one after the other and waits for each. The order is the author's."""
+
+    dag_id: WorkloadId
+    order: Annotated[tuple[WorkloadId, ...], Field(min_length=1)]
 
 
 class Composition(_Closed):
-    """The parent: its bindings, and the manifests of its workloads."""
+    """The parent: its bindings, the manifests of its workloads, and how their DAGs (by `dag_id`) run."""
 
     schema_: Literal["dpone.composition.v1"] = Field(alias="schema")
     name: WorkloadId
     environment: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[a-z0-9_\-]+$")]
     bindings: dict[Identifier, Binding]
     workloads: Annotated[tuple[str, ...], Field(min_length=1)]
+    dags: dict[WorkloadId, DagOptions] = {}
+    parent: ParentDag | None = None
 
 
 def read_composition(text: str, where: str) -> Composition:
@@ -131,9 +193,9 @@ def read_composition(text: str, where: str) -> Composition:
     return composition
 
 
-def read_workload(text: str, where: str) -> PostgresToMssql | MssqlToClickHouse | NativeDbt:
-    """Parse one workload manifest. A cell outside the closed matrix is refused."""
-    workload: PostgresToMssql | MssqlToClickHouse | NativeDbt = _validated(WORKLOAD.validate_python, text, where)
+def read_workload(text: str, where: str) -> WorkloadManifest:
+    """Parse one workload manifest. A cell that is not known is refused."""
+    workload: WorkloadManifest = _validated(WORKLOAD.validate_python, text, where)
     return workload
 
 
@@ -145,18 +207,28 @@ def schemas() -> dict[str, dict[str, Any]]:
     }
 
 
-def read_text(path: Path) -> str:
-    """A manifest's text, as UTF-8."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError("manifest_unreadable", happened=f"{path.name} could not be read: {error}.") from error
+class _OnceEach(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C loader is optional
+    """YAML in which no key stands twice in one mapping: the last one would win without a word."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        keys = [getattr(key, "value", None) for key, _ in node.value]
+        for key in keys:
+            if isinstance(key, str) and keys.count(key) > 1:
+                raise yaml.YAMLError(f"the key {key!r} stands twice in one mapping")
+        return super().construct_mapping(node, deep=deep)
 
 
 def _validated(validate: Any, text: str, where: str) -> Any:
+    if len(text) > MANIFEST_LIMIT:
+        raise ConfigurationError(
+            "manifest_size", happened=f"{where} has {len(text)} characters; a manifest has at most {MANIFEST_LIMIT}."
+        )
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        # A few aliases of aliases would make a document that no memory holds.
+        if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, _OnceEach)):
+            raise yaml.YAMLError("an alias (*name) is not allowed")
+        document = yaml.load(text, _OnceEach)
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigurationError("manifest_not_yaml", happened=f"{where} is not YAML: {error}.") from error
     try:
         return validate(document)

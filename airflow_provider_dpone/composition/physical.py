@@ -1,12 +1,14 @@
 """Physical identity of the databases behind bindings, read from the servers. Aliases, hosts and accounts are none.
 
 A domain's subject names the incarnation that data lives in: SQL Server's database guid and create token, ClickHouse's
-server and database uuid. Restored, re-created or moved databases are other domains.
+server and database uuid, PostgreSQL's system identifier and database oid. Restored, re-created or moved databases are
+other domains. Which names are one relation is the server's own word, too: `compare_mssql` asks it once for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.drivers import Connect, drain, load_sql
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.gates.postgres_roles import server_of, session_as
 from airflow_provider_dpone.ledger import enroll
 
 if TYPE_CHECKING:
@@ -46,12 +50,44 @@ class PhysicalDomain:
     def observation_sha256(self) -> str:
         return canonical.exact_sha256(self.observation)
 
-    def coordinate(self, schema: str, name: str) -> tuple[str, str, str]:
-        """A relation's place as the server compares it: two equal coordinates are one relation."""
-        if self.connector == "clickhouse":
-            return (self.guard_id, schema, name)
-        # The accepted collation compares without case and without trailing blanks.
-        return (self.guard_id, schema.casefold().rstrip(" "), name.casefold().rstrip(" "))
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What one server said of one (schema, name): two with one `equivalence` are one relation.
+
+    `object_type` is the type of an object that is there under this name, as the server writes it; None when there is none.
+    An equivalence means nothing beside that of another comparison.
+    """
+
+    equivalence: int
+    object_type: str | None
+
+
+def compare_mssql(connect: Connect, names: Sequence[tuple[str, str]]) -> tuple[Compared, ...]:
+    """Compare names as the database of the connection does, in one statement, in their order."""
+    numbered = json.dumps([[number, *name] for number, name in enumerate(names)], ensure_ascii=False)
+    connection = connect()
+    try:
+        (rows,) = drain(connection, _SQL.text("mssql_compare"), numbered)
+        connection.rollback()
+    finally:
+        connection.close()
+    found = {int(number): Compared(equivalence=int(equal), object_type=_type(kind)) for number, equal, kind in rows}
+    if len(rows) != len(names) or set(found) != set(range(len(names))):
+        raise ConfigurationError(
+            "name_comparison", happened=f"{len(names)} names were compared and {len(rows)} answers came back."
+        )
+    return tuple(found[number] for number in range(len(names)))
+
+
+def _type(kind: object) -> str | None:
+    return None if kind is None else str(kind).strip()
+
+
+def compare_clickhouse(names: Sequence[tuple[str, str]]) -> tuple[Compared, ...]:
+    """ClickHouse compares names byte by byte, whatever is in them."""
+    numbers: dict[tuple[str, str], int] = {}
+    return tuple(Compared(equivalence=numbers.setdefault(name, len(numbers)), object_type=None) for name in names)
 
 
 def observe_mssql(connect: Connect, *, service_id: str, database: str) -> PhysicalDomain:
@@ -101,4 +137,20 @@ def observe_clickhouse(client: Client, *, database: str) -> PhysicalDomain:
         database=database,
         physical_subject_sha256=canonical.exact_sha256(subject),
         observation={"schema": "dpone.physical-observation.v1", "connector": "clickhouse", "engine": engine},
+    )
+
+
+def observe_postgres(dsn: PostgresDsn) -> PhysicalDomain:
+    """The domain of the PostgreSQL database that the connection names."""
+    with session_as(dsn, "reading the identity of the database") as session:
+        server = server_of(session)
+        row = session.execute(_SQL.text("postgres_database").encode()).fetchone()
+    assert row is not None
+    subject = {"schema": "dpone.postgres-database.v1", "service_id": server.service_id, "database_oid": int(row[0])}
+    return PhysicalDomain(
+        connector="postgres",
+        service_id=server.service_id,
+        database=dsn.database,
+        physical_subject_sha256=canonical.exact_sha256(subject),
+        observation={"schema": "dpone.physical-observation.v1", "connector": "postgres"},
     )

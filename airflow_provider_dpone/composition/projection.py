@@ -1,6 +1,6 @@
 """Which activation is in force on this machine: files that a worker reads without asking any server.
 
-    ROOT/activations/<activation id>.json    the request, and where its release lies; written before anything is sent
+    ROOT/activations/<activation id>.json    the request, and where its release lies; written before `current` names it
     ROOT/current.json                        the activation that tasks admit under, with its guard epochs
 
 The ledger decides: a task whose projection is stale is refused at admission. The files only save the lookup.
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airflow_provider_dpone.composition.deployment import sync
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload, read
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
@@ -25,8 +26,15 @@ from airflow_provider_dpone.contracts.errors import AdmissionRefused, Configurat
 CURRENT = "current.json"
 CURRENT_SCHEMA = "dpone.current-activation.v1"
 RECORDED_SCHEMA = "dpone.recorded-activation.v1"
+OCCURRENCE_SCHEMA = "dpone.activation-occurrence.v1"
 
 _CURRENT: Mapping[str, type] = {"activation_id": str, "request_sha256": str, "guard_epochs": list}
+_OCCURRENCE: Mapping[str, type] = {
+    "activation_id": str,
+    "environment": str,
+    "release_id": str,
+    "deployment_id": str,
+}
 _RECORDED: Mapping[str, type] = {"request": dict, "request_sha256": str, "release": str}
 
 
@@ -62,19 +70,19 @@ class ActiveWorkload:
 
 
 def record(root: Path, request: ActivationRequest, release: Path) -> None:
-    """Keep a request before it is sent, so that a lost acknowledgement can be resumed with the same one."""
+    """Keep the request of an occurrence, and where its release lies."""
     document = {
         "schema": RECORDED_SCHEMA,
         "request": request.members(),
         "request_sha256": request.sha256,
         "release": os.path.relpath(release, root),
     }
-    _write(root / "activations" / f"{request.activation_id}.json", document)
+    write(root / "activations" / f"{request.activation_id}.json", document)
 
 
 def recorded(root: Path, activation_id: str) -> tuple[ActivationRequest, Path]:
     """A recorded request, re-verified, and the folder of its release."""
-    if not _is_uuid(activation_id):
+    if not is_uuid(activation_id):
         raise ConfigurationError("activation_id", happened=f"{activation_id!r} is not the id of an activation.")
     document = _read(root / "activations" / f"{activation_id}.json", RECORDED_SCHEMA, _RECORDED)
     try:
@@ -98,7 +106,7 @@ def switch(root: Path, request: ActivationRequest, guard_epochs: tuple[tuple[str
         "request_sha256": request.sha256,
         "guard_epochs": guard_epochs,
     }
-    _write(root / CURRENT, document)
+    write(root / CURRENT, document)
 
 
 def current_activation_id(root: Path) -> str | None:
@@ -106,6 +114,12 @@ def current_activation_id(root: Path) -> str | None:
     if not (root / CURRENT).exists():
         return None
     return str(_current(root)["activation_id"])
+
+
+def current_request(root: Path) -> ActivationRequest | None:
+    """The request that `current` names; None when there is none yet."""
+    activation_id = current_activation_id(root)
+    return None if activation_id is None else recorded(root, activation_id)[0]
 
 
 def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
@@ -134,7 +148,7 @@ def workload_of(
     )
 
 
-def _write(path: Path, document: Mapping[str, object]) -> None:
+def write(path: Path, document: Mapping[str, object]) -> None:
     """Replace a file whole. Two writers at once each write a file of their own; the later rename stands."""
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
@@ -144,15 +158,29 @@ def _write(path: Path, document: Mapping[str, object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
+        sync(path.parent)
     except OSError as err:
         with contextlib.suppress(OSError):
             new.unlink()
-        raise ConfigurationError(
-            "projection_not_written",
-            happened=f"{path} could not be written: {err}.",
-            not_done="the file is as it was before.",
-            check="that this account may write in the release root and that its disk is not full.",
-        ) from err
+        raise not_written(path, err) from err
+
+
+def not_written(path: Path, err: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        "projection_not_written",
+        happened=f"{path} could not be written: {err}.",
+        not_done="the file is as it was before.",
+        check="that this account may write in the release root and that its disk is not full.",
+    )
+
+
+def occurrence(path: Path) -> dict[str, Any]:
+    """The members of the note of an occurrence that has begun."""
+    members = _read(path, OCCURRENCE_SCHEMA, _OCCURRENCE)
+    del members["schema"]
+    if set(members) != {*_OCCURRENCE, "previous_deployment_id", "drains"} or members["activation_id"] != path.stem:
+        raise _malformed(path)
+    return members
 
 
 def _current(root: Path) -> dict[str, Any]:
@@ -168,11 +196,12 @@ def _malformed(path: Path) -> ConfigurationError:
     return ConfigurationError(
         "projection",
         happened=f"{path} is not a document that `dponectl composition activate` wrote.",
-        check="who changed it; `dponectl composition resume` writes it again for a recorded activation.",
+        check="who changed it; `dponectl composition reconcile` writes it again for a recorded activation.",
     )
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Whether a text can be the id of an activation, and so the name of a file."""
     try:
         return str(uuid.UUID(text)) == text
     except ValueError:

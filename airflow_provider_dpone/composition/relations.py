@@ -1,11 +1,13 @@
 """Which relations a workload writes: its targets, and every helper that the adapter creates on the way.
 
-The names come from dbt's own manifest (v12) and from what dbt-sqlserver 1.12 appends to them while it builds.
+The names come from dbt's own manifest (v12) and from what dbt-sqlserver 1.12 appends to them while it builds. A test of
+the installed adapter's macros says when an upgrade brings a name that is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,6 +45,15 @@ _HELPERS: dict[str, tuple[str, ...]] = {
     "seed": (),
 }
 
+#: A test is a view of its own for as long as it runs, a unit test a second one for what it expects. A digest of the SQL
+#: and a random number end their names, so they cannot be listed: nothing else may have such a name.
+_TEST_VIEW = re.compile(r"(?:testview|expectedview)_[0-9a-f]{32}_[0-9]+", re.IGNORECASE)
+#: What a unit test appends to its own name, in the schema of the model that it tests.
+_UNIT_HELPERS = ("__dbt_temp", "__dbt_temp__dbt_tmp_vw")
+
+#: Nodes of a manifest that write nothing.
+_READ_ONLY = frozenset({"analysis", "sql_operation"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenRelation:
@@ -72,38 +83,77 @@ class WrittenRelation:
 def dbt_relations(manifest: Mapping[str, Any], *, database: str) -> tuple[WrittenRelation, ...]:
     """Every relation write of a dbt project, from its manifest.json.
 
-    A node that writes to another database, or with a materialization whose helpers are not known, is refused.
+    Refused is what writes where nobody can tell: a node for another database, a materialization whose helpers are not
+    known, hooks (SQL of their own) and functions.
     """
-    relations: list[WrittenRelation] = []
-    for unique_id, node in sorted(manifest["nodes"].items()):
-        if node["resource_type"] not in ("model", "seed", "snapshot"):
-            continue
-        materialized = str(node["config"].get("materialized", "view"))
-        if materialized == "ephemeral":
-            continue
-        if materialized not in _HELPERS:
-            raise ConfigurationError(
-                "dbt_materialization",
-                happened=f"{unique_id} is materialized as {materialized}, which is not supported.",
-            )
-        if str(node["database"]).casefold() != database.casefold():
-            raise ConfigurationError(
-                "dbt_database", happened=f"{unique_id} writes to the database {node['database']}, not to {database}."
-            )
-        name = str(node["alias"])
-        rebuildable = _rebuildable(materialized, node["config"])
-        for suffix in ("", *_HELPERS[materialized]):
-            relations.append(
-                WrittenRelation(
-                    resource_id=unique_id,
-                    schema=str(node["schema"]),
-                    name=name + suffix,
-                    role="intermediate" if suffix else "target",
-                    materialized=materialized,
-                    rebuildable=rebuildable,
-                )
-            )
+    relations = [
+        relation
+        for unique_id, node in sorted(manifest["nodes"].items())
+        for relation in _node(unique_id, node, database)
+    ]
+    for unique_id, test in sorted(manifest.get("unit_tests", {}).items()):
+        relations += [_unit_helper(unique_id, test, suffix) for suffix in _UNIT_HELPERS]
+    if functions := sorted(manifest.get("functions", {})):
+        raise ConfigurationError("dbt_function", happened=f"{functions[0]} makes a function, which is not supported.")
     return tuple(relations)
+
+
+def _node(unique_id: str, node: Mapping[str, Any], database: str) -> Iterator[WrittenRelation]:
+    kind, config = str(node["resource_type"]), node["config"]
+    if kind in _READ_ONLY:
+        return
+    if kind == "operation" or config.get("pre-hook") or config.get("post-hook"):
+        raise ConfigurationError(
+            "dbt_hook",
+            happened=f"{unique_id} runs a hook: SQL of its own, whose writes stand in no manifest.",
+            check="whether a model, a test or the adapter's own config (indexes, grants) can do what the hook does.",
+        )
+    materialized = str(config.get("materialized", "view"))
+    if kind == "test":
+        if not _stores_failures(config):
+            return
+        materialized = str(config.get("store_failures_as") or "table")
+    if materialized == "ephemeral":
+        return
+    if materialized not in _HELPERS or kind not in ("model", "seed", "snapshot", "test"):
+        raise ConfigurationError(
+            "dbt_materialization",
+            happened=f"{unique_id} is a {kind} materialized as {materialized}, which is not supported.",
+        )
+    if str(node["database"]).casefold() != database.casefold():
+        raise ConfigurationError(
+            "dbt_database", happened=f"{unique_id} writes to the database {node['database']}, not to {database}."
+        )
+    name, rebuildable = str(node["alias"]), _rebuildable(materialized, config)
+    for suffix in ("", *_HELPERS[materialized]):
+        yield WrittenRelation(
+            resource_id=unique_id,
+            schema=str(node["schema"]),
+            name=name + suffix,
+            role="intermediate" if suffix else "target",
+            materialized=materialized,
+            rebuildable=rebuildable,
+        )
+
+
+def _stores_failures(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("store_failures")) or config.get("store_failures_as") in ("table", "view")
+
+
+def _unit_helper(unique_id: str, test: Mapping[str, Any], suffix: str) -> WrittenRelation:
+    return WrittenRelation(
+        resource_id=unique_id,
+        schema=str(test["schema"]),
+        name=f"{test['name']}{suffix}",
+        role="intermediate",
+        materialized="unit",
+        rebuildable=True,
+    )
+
+
+def is_test_view(name: str) -> bool:
+    """Whether dbt-sqlserver may give this name to the view of a test, anywhere in the database."""
+    return _TEST_VIEW.fullmatch(name.rstrip(" ")) is not None
 
 
 def transfer_relation(workload_id: str, *, schema: str, name: str) -> tuple[WrittenRelation, ...]:

@@ -4,9 +4,10 @@
     RELEASE/composition.yaml      as written by the author
     RELEASE/workloads/*.yaml      as written by the author
     RELEASE/<dbt project>/…       as written by the author
+    RELEASE/<declared>.sql        as written by the author
 
 `build` freezes an author's folder into such a tree; `read` re-verifies the whole closure, and refuses by name any file
-that is changed, missing, extra, linked or too large.
+that is changed, missing, extra, linked or too large. What is parsed are the very bytes that were compared.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,13 +24,13 @@ from typing import Any
 
 from airflow_provider_dpone.composition.dbt_manifest import parse_project
 from airflow_provider_dpone.composition.manifest import (
+    ArchivedTransfer,
     Binding,
     Composition,
-    MssqlToClickHouse,
     NativeDbt,
     PostgresToMssql,
+    WorkloadManifest,
     read_composition,
-    read_text,
     read_workload,
 )
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations, transfer_relation
@@ -43,7 +45,7 @@ FILE_COUNT_LIMIT = 10_000
 #: What tools leave in a project folder; never part of a release.
 _LEFT_BEHIND = frozenset({"target", "logs", "dbt_packages", "__pycache__", ".user.yml"})
 
-WorkloadManifest = PostgresToMssql | MssqlToClickHouse | NativeDbt
+Entry = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +56,34 @@ class ReleasedWorkload:
     pack_sha256: str
     plan_sha256: str
     relations: tuple[WrittenRelation, ...]
+    #: The manifest's own bytes.
+    original: bytes
 
     @property
     def workload_id(self) -> str:
         return self.manifest.workload_id
 
     @property
+    def is_transfer(self) -> bool:
+        return not isinstance(self.manifest, NativeDbt)
+
+    @property
+    def bindings(self) -> tuple[str, ...]:
+        """The aliases of the databases that the workload reads and writes."""
+        if isinstance(self.manifest, NativeDbt):
+            return (self.manifest.dbt.binding,)
+        return (self.manifest.source.binding, self.manifest.sink.binding)
+
+    @property
     def sink_binding(self) -> str:
         """The alias of the database that the workload writes."""
         return self.manifest.dbt.binding if isinstance(self.manifest, NativeDbt) else self.manifest.sink.binding
+
+    @property
+    def outlets(self) -> tuple[str, ...]:
+        """What the workload makes, as logical names: an alias says nothing of where the data lie."""
+        targets = (relation for relation in self.relations if relation.role == "target")
+        return tuple(sorted(f"dpone://{self.sink_binding}/{each.schema}/{each.name}" for each in targets))
 
     def document(self) -> dict[str, object]:
         return {
@@ -121,7 +142,7 @@ def build(source: Path, destination: Path) -> Release:
             ignore=lambda _, names: [n for n in names if n in _LEFT_BEHIND],
         )
         files = dict(_digests(staging))
-        composition, manifests = _read_manifests(staging)
+        composition, manifests = _read_manifests(staging, files)
         workloads = tuple(_pin(staging, composition, manifest, files) for manifest in manifests)
         _require_one_writer(workloads)
         document = _document(composition, workloads, files)
@@ -158,18 +179,19 @@ def read(root: Path, *, expected_release_id: str | None = None) -> Release:
 
 def _verified(root: Path, expected_release_id: str | None) -> Release:
     try:
-        data = (root / RELEASE_FILE).read_bytes()
+        data = read_plain(root, RELEASE_FILE)
         document = canonical.strict_object(data)
-    except (OSError, canonical.StrictJsonError) as err:
+    except canonical.StrictJsonError as err:
         raise ConfigurationError("release_unreadable", happened=f"{root / RELEASE_FILE}: {err}.") from err
     release_id = canonical.sha256_text(data)
     if expected_release_id is not None and release_id != expected_release_id:
         raise ConfigurationError(
-            "release_id", happened=f"{root} holds the release {release_id}, not {expected_release_id}."
+            "release_id",
+            happened=f"{root / RELEASE_FILE} is that of the release {release_id}, not of {expected_release_id}.",
         )
     found = {path: entry for path, entry in _digests(root) if path != RELEASE_FILE}
     _compare(document["files"], found)
-    composition, manifests = _read_manifests(root)
+    composition, manifests = _read_manifests(root, found)
     recorded = {entry["workload_id"]: entry for entry in document["workloads"]}
     workloads = tuple(
         ReleasedWorkload(
@@ -177,8 +199,9 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
             pack_sha256=recorded[manifest.workload_id]["pack_sha256"],
             plan_sha256=recorded[manifest.workload_id]["plan_sha256"],
             relations=tuple(WrittenRelation(**relation) for relation in recorded[manifest.workload_id]["relations"]),
+            original=original,
         )
-        for manifest in manifests
+        for manifest, original in manifests
     )
     release = Release(root=root, release_id=release_id, composition=composition, workloads=workloads)
     for workload in workloads:
@@ -189,17 +212,29 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
             raise ConfigurationError(
                 "release_pins", happened=f"the pins of {workload.workload_id} do not match its files."
             )
+    if document != _document(composition, workloads, found):
+        raise ConfigurationError("release_unreadable", happened=f"{root / RELEASE_FILE} is not what `build` writes.")
     return release
 
 
-def _read_manifests(root: Path) -> tuple[Composition, list[WorkloadManifest]]:
-    composition = read_composition(read_text(root / "composition.yaml"), "composition.yaml")
+def _read_manifests(root: Path, files: Mapping[str, Entry]) -> tuple[Composition, list[tuple[WorkloadManifest, bytes]]]:
+    composition = read_composition(
+        _text(_listed(root, "composition.yaml", files), "composition.yaml"), "composition.yaml"
+    )
     for path in composition.workloads:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise ConfigurationError("workload_path", happened=f"{path!r} leads out of the release.")
+    originals = [(path, _listed(root, path, files)) for path in composition.workloads]
     manifests = sorted(
-        (read_workload(read_text(root / path), path) for path in composition.workloads), key=lambda m: m.workload_id
+        ((read_workload(_text(data, path), path), data) for path, data in originals),
+        key=lambda pair: pair[0].workload_id,
     )
+    _require_whole(composition, [manifest for manifest, _ in manifests], files)
+    return composition, manifests
+
+
+def _require_whole(composition: Composition, manifests: list[WorkloadManifest], files: Mapping[str, Entry]) -> None:
+    """Everything that one part of a composition names is there in another."""
     ids = [manifest.workload_id for manifest in manifests]
     if len(set(ids)) != len(ids):
         raise ConfigurationError("workload_twice", happened=f"a workload id stands twice in {ids}.")
@@ -209,20 +244,53 @@ def _read_manifests(root: Path) -> tuple[Composition, list[WorkloadManifest]]:
             happened=f"no workload has the constituent_id {' or '.join(sorted(missing))};"
             " a composition is only activated with both.",
         )
+    dag_ids = {manifest.dag_id for manifest in manifests}
+    for dag_id in (*composition.dags, *(composition.parent.order if composition.parent else ())):
+        if dag_id not in dag_ids:
+            raise ConfigurationError(
+                "dag_unknown", happened=f"composition.yaml names {dag_id}, which no workload runs in."
+            )
+    if composition.parent is not None and composition.parent.dag_id in dag_ids:
+        raise ConfigurationError(
+            "dag_unknown", happened=f"the parent {composition.parent.dag_id} is the DAG of a workload, too."
+        )
     for manifest in manifests:
-        for alias, connector in _aliases(manifest):
+        for alias, connector in _aliases(composition, manifest):
             binding = composition.bindings.get(alias)
             if binding is None or binding.connector != connector:
                 raise ConfigurationError(
                     "binding",
                     happened=f"{manifest.workload_id} needs the binding {alias!r} of the connector {connector}.",
                 )
-    return composition, manifests
+        if isinstance(manifest, ArchivedTransfer) and manifest.source.sql not in (None, *files):
+            raise ConfigurationError(
+                "sql_file", happened=f"{manifest.workload_id} declares {manifest.source.sql}, which is not there."
+            )
 
 
-def _aliases(manifest: WorkloadManifest) -> Iterator[tuple[str, str]]:
+def _listed(root: Path, path: str, files: Mapping[str, Entry]) -> bytes:
+    """The bytes of a file that was compared before, or a refusal when they are others by now."""
+    data = read_plain(root, path)
+    if path not in files or _entry(data) != files[path]:
+        raise ConfigurationError("release_closure", happened=f"{path} changed while it was read, or is not listed.")
+    return data
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise ConfigurationError("manifest_unreadable", happened=f"{path} is not UTF-8: {err}.") from err
+
+
+def _aliases(composition: Composition, manifest: WorkloadManifest) -> Iterator[tuple[str, str]]:
+    """The bindings of a workload, with the connector that each of them has to be of."""
     if isinstance(manifest, NativeDbt):
         yield manifest.dbt.binding, "mssql"
+    elif isinstance(manifest, ArchivedTransfer):
+        for alias in (manifest.source.binding, manifest.sink.binding):
+            binding = composition.bindings.get(alias)
+            yield alias, "any" if binding is None else binding.connector
     elif isinstance(manifest, PostgresToMssql):
         yield manifest.source.binding, "postgres"
         yield manifest.sink.binding, "mssql"
@@ -232,11 +300,14 @@ def _aliases(manifest: WorkloadManifest) -> Iterator[tuple[str, str]]:
 
 
 def _pin(
-    root: Path, composition: Composition, manifest: WorkloadManifest, files: Mapping[str, Mapping[str, object]]
+    root: Path, composition: Composition, read: tuple[WorkloadManifest, bytes], files: Mapping[str, Entry]
 ) -> ReleasedWorkload:
+    manifest, original = read
     relations = _relations(root, composition, manifest)
     pack_sha256, plan_sha256 = _pins(composition, manifest, relations, files)
-    return ReleasedWorkload(manifest=manifest, pack_sha256=pack_sha256, plan_sha256=plan_sha256, relations=relations)
+    return ReleasedWorkload(
+        manifest=manifest, pack_sha256=pack_sha256, plan_sha256=plan_sha256, relations=relations, original=original
+    )
 
 
 def _relations(root: Path, composition: Composition, manifest: WorkloadManifest) -> tuple[WrittenRelation, ...]:
@@ -244,10 +315,11 @@ def _relations(root: Path, composition: Composition, manifest: WorkloadManifest)
         database = composition.bindings[manifest.dbt.binding].database
         parsed = parse_project(root / manifest.dbt.project, database=database, schema=manifest.dbt.default_schema)
         return dbt_relations(parsed, database=database)
-    if isinstance(manifest, PostgresToMssql):
-        return transfer_relation(manifest.workload_id, schema=manifest.sink.schema_, name=manifest.sink.table)
     database = composition.bindings[manifest.sink.binding].database
-    return transfer_relation(manifest.workload_id, schema=database, name=manifest.sink.table)
+    schema = database
+    if isinstance(manifest, PostgresToMssql | ArchivedTransfer) and manifest.sink.schema_ is not None:
+        schema = manifest.sink.schema_
+    return transfer_relation(manifest.workload_id, schema=schema, name=manifest.sink.table)
 
 
 def _require_one_writer(workloads: tuple[ReleasedWorkload, ...]) -> None:
@@ -268,27 +340,34 @@ def _pins(
     composition: Composition,
     manifest: WorkloadManifest,
     relations: tuple[WrittenRelation, ...],
-    files: Mapping[str, Mapping[str, object]],
+    files: Mapping[str, Entry],
 ) -> tuple[str, str]:
-    prefix = f"{manifest.dbt.project}/" if isinstance(manifest, NativeDbt) else None
     options = manifest.model_dump(mode="json", by_alias=True)
     pack = {
         "schema": "dpone.workload-pack.v1",
         "manifest": options,
-        "files": {path: entry for path, entry in files.items() if prefix and path.startswith(prefix)},
+        "files": {path: entry for path, entry in files.items() if _of_workload(manifest, path)},
         "relations": [relation.document() for relation in relations],
     }
     plan = {
         "schema": "dpone.workload-plan.v1",
         "cell": manifest.cell,
-        "bindings": {alias: composition.bindings[alias].model_dump(mode="json") for alias, _ in _aliases(manifest)},
+        "bindings": {
+            alias: composition.bindings[alias].model_dump(mode="json") for alias, _ in _aliases(composition, manifest)
+        },
         "options": options,
     }
     return canonical.exact_sha256(pack), canonical.exact_sha256(plan)
 
 
+def _of_workload(manifest: WorkloadManifest, path: str) -> bool:
+    if isinstance(manifest, NativeDbt):
+        return path.startswith(f"{manifest.dbt.project}/")
+    return isinstance(manifest, ArchivedTransfer) and path == manifest.source.sql
+
+
 def _document(
-    composition: Composition, workloads: tuple[ReleasedWorkload, ...], files: Mapping[str, Mapping[str, object]]
+    composition: Composition, workloads: tuple[ReleasedWorkload, ...], files: Mapping[str, Entry]
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
@@ -299,26 +378,58 @@ def _document(
     }
 
 
+def read_plain(root: Path, path: str) -> bytes:
+    """A file of a release: one of its own, not linked, not too large. Refused by its name otherwise."""
+    try:
+        # Not blocking: opening a pipe would wait for somebody who writes it.
+        descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError as err:
+        raise ConfigurationError("release_closure", happened=f"{path} is missing in {root}.") from err
+    except OSError as err:
+        raise ConfigurationError("release_link", happened=f"{path} is not a plain file of its own: {err}.") from err
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise ConfigurationError("release_link", happened=f"{path} is not a plain file of its own.")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(FILE_LIMIT + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > FILE_LIMIT:
+        raise ConfigurationError(
+            "release_size", happened=f"{path}: a file of a release has at most {FILE_LIMIT} bytes."
+        )
+    return data
+
+
+def _entry(data: bytes) -> dict[str, object]:
+    return {"sha256": "sha256:" + hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+
 def _digests(root: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    count = 0
-    for folder, folders, names in os.walk(root):
+    for count, path in enumerate(_files(root), start=1):
+        if count > FILE_COUNT_LIMIT:
+            raise ConfigurationError(
+                "release_size", happened=f"{path} is one too many: a release holds at most {FILE_COUNT_LIMIT} files."
+            )
+        yield path, _entry(read_plain(root, path))
+
+
+def _files(root: Path) -> Iterator[str]:
+    """Every name below the root that is no folder, linked folders among them, in one order."""
+
+    def unreadable(err: OSError) -> None:
+        raise ConfigurationError(
+            "release_unreadable", happened=f"{err.filename} cannot be listed: {err.strerror}."
+        ) from err
+
+    for folder, folders, names in os.walk(root, onerror=unreadable):
         folders.sort()
-        for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
-            path = Path(folder) / name
-            relative = path.relative_to(root).as_posix()
-            if path.is_symlink() or not path.is_file() or path.stat().st_nlink != 1:
-                raise ConfigurationError("release_link", happened=f"{relative} is not a plain file of its own.")
-            size = path.stat().st_size
-            count += 1
-            if size > FILE_LIMIT or count > FILE_COUNT_LIMIT:
-                raise ConfigurationError(
-                    "release_size",
-                    happened=f"{relative}: a release holds at most {FILE_COUNT_LIMIT} files of {FILE_LIMIT} bytes.",
-                )
-            yield relative, {"sha256": "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": size}
+        for name in sorted([*names, *(each for each in folders if (Path(folder) / each).is_symlink())]):
+            yield (Path(folder) / name).relative_to(root).as_posix()
 
 
-def _compare(recorded: Mapping[str, Mapping[str, object]], found: Mapping[str, Mapping[str, object]]) -> None:
+def _compare(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> None:
     missing = sorted(set(recorded) - set(found))
     extra = sorted(set(found) - set(recorded))
     changed = sorted(path for path in set(found) & set(recorded) if found[path] != recorded[path])

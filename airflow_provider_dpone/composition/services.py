@@ -7,27 +7,20 @@ serve several roles, but only where the configuration says so by name (docs/role
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dpone.attempts import Gates, GuardedAttempt, Settlement
 from airflow_provider_dpone.composition.manifest import MssqlToClickHouse, NativeDbt, PostgresToMssql
-from airflow_provider_dpone.composition.physical import (
-    PhysicalDomain,
-    clickhouse_service_id,
-    observe_clickhouse,
-    observe_mssql,
-)
+from airflow_provider_dpone.composition.physical import clickhouse_service_id
 from airflow_provider_dpone.composition.projection import ActiveWorkload, workload_of
-from airflow_provider_dpone.composition.release import Release
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Coordinates
 from airflow_provider_dpone.drivers import Connect, Connection
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
-from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect_autocommit
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
@@ -91,23 +84,6 @@ class GuardServices:
         return self.postgres_issuer, self.postgres_observer
 
 
-def observe_domains(services: GuardServices, release: Release) -> Mapping[str, PhysicalDomain]:
-    """The physical domain of every binding that some workload of the release writes."""
-    domains: dict[str, PhysicalDomain] = {}
-    for alias in sorted({workload.sink_binding for workload in release.workloads}):
-        binding = release.binding(alias)
-        if binding.connector == "mssql":
-            domains[alias] = observe_mssql(
-                services.control, service_id=services.ledger.service_id, database=binding.database
-            )
-        elif binding.connector == "clickhouse":
-            _, observer = services.require_clickhouse()
-            domains[alias] = observe_clickhouse(connect_clickhouse(observer), database=binding.database)
-        else:
-            raise ConfigurationError("write_connector", happened=f"{alias}: PostgreSQL is a source, never a target.")
-    return domains
-
-
 def route_for(services: GuardServices, active: ActiveWorkload) -> Route:
     """The route of a workload, with the accounts it observes with. No connection is made."""
     manifest = active.released.manifest
@@ -136,7 +112,11 @@ def route_for(services: GuardServices, active: ActiveWorkload) -> Route:
             target_table=manifest.sink.table,
         )
         return PostgresToMsSqlRoute(transfer, services.observer(database))
-    return _publication(services, active, manifest)
+    if isinstance(manifest, MssqlToClickHouse):
+        return _publication(services, active, manifest)
+    raise AdmissionRefused(
+        "execution_cell", happened=f"{active.workload_id} is an archived transfer, which no activation executes."
+    )
 
 
 def _publication(services: GuardServices, active: ActiveWorkload, manifest: MssqlToClickHouse) -> Route:

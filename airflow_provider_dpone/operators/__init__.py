@@ -2,7 +2,12 @@
 
 from airflow_provider_dpone.operators.admission import AdmissionCheck
 from airflow_provider_dpone.operators.closing import CloseGate, FinalizeAttempt
-from airflow_provider_dpone.operators.composition import ActivateComposition, RetireComposition
+from airflow_provider_dpone.operators.composition import (
+    ActivateComposition,
+    PrepareComposition,
+    ReconcileComposition,
+    RetireComposition,
+)
 from airflow_provider_dpone.operators.guarded import GuardedDbtRun, GuardedOperator, MsSqlToClickHouse, PostgresToMsSql
 from airflow_provider_dpone.operators.reconcile import ReconcileUnknown
 from airflow_provider_dpone.operators.sweep import SweepAttempts
@@ -16,6 +21,8 @@ __all__ = [
     "GuardedOperator",
     "MsSqlToClickHouse",
     "PostgresToMsSql",
+    "PrepareComposition",
+    "ReconcileComposition",
     "ReconcileUnknown",
     "RetireComposition",
     "SweepAttempts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _CompositionOperator(BaseOperator):
-    """Common to both: where the releases are and by which accounts the domains are observed."""
+    """Common to all: where the releases are and by which accounts the servers are asked."""
 
     ui_color = "#efe6f3"
 
@@ -30,17 +31,12 @@ class _CompositionOperator(BaseOperator):
         self.roles = roles
 
     def composition(self) -> CompositionActivation:
-        from airflow_provider_dpone.composition.activation import CompositionActivation
-        from airflow_provider_dpone.composition.services import observe_domains
+        from airflow_provider_dpone.composition.factory import build_composition_activation
         from airflow_provider_dpone.hooks.roles import release_root
-        from airflow_provider_dpone.ledger import ActivationStore
 
-        services = (self.roles or GuardRoles()).services()
-        store = ActivationStore(services.control, services.ledger)
-        root = release_root(self.release_root)
-        return CompositionActivation(root, store, lambda release: observe_domains(services, release))
+        return build_composition_activation(release_root(self.release_root), (self.roles or GuardRoles()).services())
 
-    def act(self, composition: CompositionActivation) -> Activation:
+    def act(self, composition: CompositionActivation) -> Activation | None:
         raise NotImplementedError
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -48,15 +44,19 @@ class _CompositionOperator(BaseOperator):
             activation = self.act(self.composition())
         except GuardError as err:
             if err.recovery_required:
+                # A retry under a new id would only be refused; the text names the command that ends this one.
                 raise AirflowFailException(str(err)) from err
             raise
+        if activation is None:
+            self.log.info("the ledger never held this activation, and it was given up")
+            return {"activation_id": None, "state": None}
         self.log.info("activation %s is %s", activation.activation_id, activation.state)
         return {"activation_id": activation.activation_id, "state": activation.state}
 
 
-class ActivateComposition(_CompositionOperator):
-    """Activates a release that no other activation blocks. After a lost acknowledgement it fails and names the command
-    that continues the same activation.
+class PrepareComposition(_CompositionOperator):
+    """Seals a release and reserves its guards; nobody is admitted yet. Returns the activation's id for
+    `ReconcileComposition`, which puts it in force, or `RetireComposition`, which gives it up.
 
     :param release: the folder of the release.
     :param expected_release_id: refuse a folder that holds another one.
@@ -70,11 +70,49 @@ class ActivateComposition(_CompositionOperator):
         self.expected_release_id = expected_release_id
 
     def act(self, composition: CompositionActivation) -> Activation:
-        return composition.activate(Path(self.release), expected_release_id=self.expected_release_id)
+        return composition.prepare(Path(self.release), expected_release_id=self.expected_release_id)
+
+
+class ActivateComposition(PrepareComposition):
+    """Activates a release. After a lost acknowledgement it fails and names the command that continues the same
+    activation.
+
+    :param drain: hand over from the activation in force: retire it first. Otherwise one in force is refused.
+    :param patience: how long to wait for the last attempt of the predecessor.
+    """
+
+    def __init__(self, *, drain: bool = False, patience: timedelta = timedelta(minutes=10), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.drain = drain
+        self.patience = patience
+
+    def act(self, composition: CompositionActivation) -> Activation:
+        folder, expected = Path(self.release), self.expected_release_id
+        if self.drain:
+            patience = self.patience.total_seconds()
+            return composition.hand_over(folder, expected_release_id=expected, patience=patience)
+        return composition.activate(folder, expected_release_id=expected)
+
+
+class ReconcileComposition(_CompositionOperator):
+    """Ends an activation that was prepared, or left half done by a dead process: it goes on where the ledger stands.
+
+    :param activation_id: the activation.
+    """
+
+    template_fields: Sequence[str] = ("activation_id", "release_root")
+
+    def __init__(self, *, activation_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.activation_id = activation_id
+
+    def act(self, composition: CompositionActivation) -> Activation:
+        return composition.reconcile(self.activation_id)
 
 
 class RetireComposition(_CompositionOperator):
-    """Closes admission for an activation and releases its domains once every attempt is settled. Repeatable.
+    """Closes admission for an activation and releases its domains once every attempt is settled. Repeatable. No SQL is
+    undone.
 
     :param activation_id: the activation; default is the one in force.
     """
@@ -85,7 +123,7 @@ class RetireComposition(_CompositionOperator):
         super().__init__(**kwargs)
         self.activation_id = activation_id
 
-    def act(self, composition: CompositionActivation) -> Activation:
+    def act(self, composition: CompositionActivation) -> Activation | None:
         from airflow_provider_dpone.composition.projection import current_activation_id
         from airflow_provider_dpone.contracts.errors import ConfigurationError
         from airflow_provider_dpone.hooks.roles import release_root

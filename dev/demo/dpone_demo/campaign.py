@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_dpone.composition import release
-from airflow_provider_dpone.composition.activation import CompositionActivation
+from airflow_provider_dpone.composition.factory import build_composition_activation
 from airflow_provider_dpone.composition.profile_folder import read_profile_folder
-from airflow_provider_dpone.composition.services import GuardServices, observe_domains
+from airflow_provider_dpone.composition.services import GuardServices
 from airflow_provider_dpone.contracts.gate_profile import PROFILE_CASES
 from airflow_provider_dpone.ledger import ActivationStore
 from dpone_demo import leftovers, provisioning
@@ -86,11 +86,7 @@ class Campaign:
     def _activate(self, services: GuardServices) -> None:
         frozen = self._frozen_release()
         store = ActivationStore(services.control, services.ledger)
-        activation = CompositionActivation(
-            self._root,
-            store,
-            lambda verified: observe_domains(services, verified),
-        )
+        activation = build_composition_activation(self._root, services)
         for earlier in store.list():
             # One that a killed run left prepared holds its guards although no task ever ran under it.
             if earlier.state != "RETIRED":

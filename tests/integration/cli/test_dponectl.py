@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,19 +32,31 @@ dag_id: dag
 source: {{binding: ops, schema: public, table: "{0}"}}
 sink: {{binding: dw, schema: raw, table: "{0}", mode: full_refresh, guarantee: target_atomic}}
 """
+DBT = """
+schema: dpone.workload.v1
+workload_id: marts
+constituent_id: native
+cell: sqlserver_dbt_v1
+dag_id: dag
+dbt: {binding: dw, project: dbt, default_schema: raw}
+"""
 NOBODY = "sha256:" + "0" * 64
 
 
 @pytest.fixture
-def released(dponectl: Dponectl, live: LiveGate) -> Path:
+def released(dponectl: Dponectl, live: LiveGate, postgres: LivePostgres) -> Path:
     source, built = dponectl.folder / "source", dponectl.folder / "release"
     if not built.exists():
-        source.mkdir()
-        for name, constituent in (("planes", "native"), ("airlines", "standalone")):
-            (source / f"{name}.yaml").write_text(WORKLOAD.format(name, constituent))
+        (source / "dbt" / "models").mkdir(parents=True)
+        (source / "dbt" / "dbt_project.yml").write_text("name: shop\nversion: '1.0.0'\nprofile: shop\n")
+        (source / "dbt" / "models" / "one.sql").write_text("select 1 as one\n")
+        (source / "marts.yaml").write_text(DBT)
+        for name in ("planes", "airlines"):
+            (source / f"{name}.yaml").write_text(WORKLOAD.format(name, "standalone"))
         (source / "composition.yaml").write_text(
-            "schema: dpone.composition.v1\nname: c\nenvironment: test\nworkloads: [planes.yaml, airlines.yaml]\n"
-            "bindings:\n  ops: {connector: postgres, database: ops}\n"
+            "schema: dpone.composition.v1\nname: c\nenvironment: test\n"
+            "workloads: [planes.yaml, airlines.yaml, marts.yaml]\n"
+            f"bindings:\n  ops: {{connector: postgres, database: {json.dumps(postgres.issuer.database)}}}\n"
             f"  dw: {{connector: mssql, database: {live.target}}}\n"
         )
         assert dponectl("compose", "build", str(source), str(built))[0] == 0
@@ -77,13 +90,13 @@ def test_the_life_of_an_activation(dponectl: Dponectl, released: Path) -> None:
     assert f"{first}  ACTIVE" in dponectl("composition", "status")[1]
     assert "DPONE_ATTEMPT_OVERLAP" in dponectl.refused("composition", "activate", str(released))
     assert f"{first}  ACTIVE" in dponectl("composition", "status")[1], "a refused activation became the current one"
-    assert f"{first}  ACTIVE" in dponectl("composition", "resume", first)[1]
+    assert f"{first}  ACTIVE" in dponectl("composition", "reconcile", first)[1]
     for wrong in ("nonsense", "../current", str(uuid.uuid4()), first.upper()):
-        for command in ("resume", "retire"):
-            assert "DPONE_CONFIGURATION" in dponectl.refused("composition", command, wrong)
+        for command in ("reconcile", "retire"):
+            assert "DPONE_CO" in dponectl.refused("composition", command, wrong)
     assert f"{first}  RETIRED" in dponectl("composition", "retire", first)[1]
     assert f"{first}  RETIRED" in dponectl("composition", "retire", first)[1]
-    assert "activation_over" in dponectl.refused("composition", "resume", first)
+    assert "activation_over" in dponectl.refused("composition", "reconcile", first)
 
 
 def test_closing_needs_no_release_and_the_outcome_does(dponectl: Dponectl, live: LiveGate, active: str) -> None:

@@ -16,106 +16,22 @@ from typing import Any
 import pytest
 
 from airflow_provider_dpone.composition import projection, release
-from airflow_provider_dpone.composition.activation import CompositionActivation
-from airflow_provider_dpone.composition.physical import PhysicalDomain
-from airflow_provider_dpone.composition.release import Release
 from airflow_provider_dpone.contracts.activation import ActivationRequest
-from airflow_provider_dpone.contracts.attempt import GuardEpochs
 from airflow_provider_dpone.contracts.errors import (
     ActivationUnknown,
     AdmissionRefused,
     ConfigurationError,
-    ControlUnavailable,
     GuardError,
     Overlap,
     ParentNotActive,
 )
 from airflow_provider_dpone.ledger import Activation
-from tests.support import ledger_records as make
-
-MANIFEST = """
-schema: dpone.workload.v1
-workload_id: planes
-constituent_id: standalone
-cell: postgres_mssql_full_refresh_v1
-dag_id: d
-source: {binding: ops, schema: public, table: planes}
-sink: {binding: dw, schema: raw, table: planes, mode: full_refresh, guarantee: target_atomic}
-"""
-NATIVE = MANIFEST.replace("standalone", "native").replace("planes", "airports")
-COMPOSITION = """
-schema: dpone.composition.v1
-name: small
-environment: test
-bindings: {ops: {connector: postgres, database: ops}, dw: {connector: mssql, database: dw}}
-workloads: [native.yaml, WORKLOAD]
-"""
-
-
-class Store:
-    """A ledger of activations in memory. ``lost`` names the steps whose acknowledgement does not arrive."""
-
-    def __init__(self, root: Path = Path()) -> None:
-        self.root = root
-        self.states: dict[str, str] = {}
-        self.lost: set[str] = set()
-        self.sent = True
-
-    def _answer(self, step: str, request: ActivationRequest, state: str) -> Activation:
-        if self.sent or step not in self.lost:
-            self.states[request.activation_id] = state
-        if step in self.lost:
-            raise ActivationUnknown("activation_commit_unknown") if self.sent else ControlUnavailable("control")
-        return self._activation(request)
-
-    def _activation(self, request: ActivationRequest) -> Activation:
-        epochs: GuardEpochs = tuple((resource.guard_id, 1) for resource in request.resources)
-        return Activation(
-            owner_key=request.owner_key,
-            activation_id=request.activation_id,
-            request=request,
-            request_sha256=request.sha256,
-            state=self.states[request.activation_id],  # type: ignore[arg-type]  # a state by name
-            guard_epochs=epochs,
-        )
-
-    def prepare(self, request: ActivationRequest) -> Activation:
-        mine = request.activation_id
-        if mine not in self.states and any(state != "RETIRED" for state in self.states.values()):
-            raise Overlap()
-        return self._answer("prepare", request, self.states.get(mine, "PREPARED"))
-
-    def activate(self, request: ActivationRequest) -> Activation:
-        if self.states[request.activation_id] not in ("PREPARED", "ACTIVE"):
-            raise ParentNotActive("owner_transition")
-        return self._answer("activate", request, "ACTIVE")
-
-    def begin_retirement(self, request: ActivationRequest) -> Activation:
-        if self.states[request.activation_id] not in ("ACTIVE", "RETIRING"):
-            raise ParentNotActive("owner_transition")
-        return self._answer("begin_retirement", request, "RETIRING")
-
-    def withdraw(self, request: ActivationRequest) -> Activation:
-        if self.states[request.activation_id] not in ("PREPARED", "RETIRING"):
-            raise ParentNotActive("owner_transition")
-        return self._answer("withdraw", request, "RETIRING")
-
-    def finalize_retirement(self, request: ActivationRequest) -> Activation:
-        return self._answer("finalize_retirement", request, "RETIRED")
-
-    def read(self, activation_id: str) -> Activation | None:
-        (recorded,) = self.root.glob(f"activations/{activation_id}.json")
-        return self._activation(projection.recorded(self.root, recorded.stem)[0])
+from tests.support.compositions import COMPOSITION, ORDINARY, Store, activation, write_source
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "composition.yaml").write_text(COMPOSITION.replace("WORKLOAD", "planes.yaml"))
-    (folder / "planes.yaml").write_text(MANIFEST)
-    (folder / "native.yaml").write_text(NATIVE)
-    return folder
+    return write_source(tmp_path / "source")
 
 
 @pytest.fixture
@@ -124,27 +40,14 @@ def built(source: Path, tmp_path: Path) -> Path:
     return tmp_path / "release"
 
 
-def observed(_: Release) -> dict[str, PhysicalDomain]:
-    return {
-        "dw": PhysicalDomain(
-            connector="mssql",
-            database="dw",
-            service_id=make.SERVICE,
-            physical_subject_sha256=make.sha("dw"),
-            observation={"schema": "test.v1"},
-        )
-    }
-
-
-def coordinator(root: Path, store: Store) -> CompositionActivation:
-    return CompositionActivation(root, store, observed)  # type: ignore[arg-type]  # a store in memory
-
-
 def test_an_activation_is_what_tasks_load(built: Path, tmp_path: Path) -> None:
-    active = coordinator(tmp_path / "root", Store()).activate(built)
+    active = activation(tmp_path / "root", Store()).activate(built)
     workload = projection.load_workload(tmp_path / "root", "planes")
     assert workload.activation_id == active.activation_id
-    assert workload.guard_epochs == active.guard_epochs
+    assert workload.guard_epochs == active.epochs_of("planes")
+    assert set(active.guard_epochs) == {
+        pair for each in ("planes", "delays") for pair in projection.load_workload(tmp_path / "root", each).guard_epochs
+    }
 
 
 def broken(text: str) -> Iterator[tuple[str, str]]:
@@ -173,8 +76,8 @@ def broken(text: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("which", ["current", "recorded"])
 def test_a_damaged_file_is_refused_by_name(built: Path, tmp_path: Path, which: str) -> None:
     root = tmp_path / "root"
-    activation = coordinator(root, Store()).activate(built)
-    path = root / "current.json" if which == "current" else root / "activations" / f"{activation.activation_id}.json"
+    active = activation(root, Store()).activate(built)
+    path = root / "current.json" if which == "current" else root / "activations" / f"{active.activation_id}.json"
     text = path.read_text()
     for what, damaged in broken(text):
         path.write_text(damaged)
@@ -185,20 +88,25 @@ def test_a_damaged_file_is_refused_by_name(built: Path, tmp_path: Path, which: s
     assert projection.load_workload(root, "planes").workload_id == "planes"
 
 
-def test_a_release_that_changed_after_its_activation_is_refused(built: Path, tmp_path: Path) -> None:
+def test_a_sealed_release_that_changed_is_refused_and_the_authors_one_is_nobodys_business(
+    built: Path, tmp_path: Path
+) -> None:
     root = tmp_path / "root"
-    coordinator(root, Store()).activate(built)
+    activation(root, Store()).activate(built)
+    shutil.rmtree(built)
+    assert projection.load_workload(root, "planes").workload_id == "planes"
+    (sealed,) = root.glob("deployments/*/release")
     for path in ("planes.yaml", "release.json", "composition.yaml"):
-        kept = (built / path).read_bytes()
+        kept = (sealed / path).read_bytes()
         for change in (kept + b"\n", b"{}", b"", kept.replace(b"planes", b"airlines")):
-            (built / path).write_bytes(change)
+            (sealed / path).write_bytes(change)
             with pytest.raises(ConfigurationError):
                 projection.load_workload(root, "planes")
-        (built / path).write_bytes(kept)
-    (built / "more.yaml").write_text(MANIFEST)
+        (sealed / path).write_bytes(kept)
+    (sealed / "more.yaml").write_text(ORDINARY)
     with pytest.raises(ConfigurationError):
         projection.load_workload(root, "planes")
-    shutil.rmtree(built)
+    shutil.rmtree(sealed)
     with pytest.raises(ConfigurationError):
         projection.load_workload(root, "planes")
 
@@ -210,31 +118,33 @@ def test_a_lost_acknowledgement_is_resumed_under_the_same_id(
 ) -> None:
     root, store = tmp_path / "root", Store()
     store.lost, store.sent = {step}, sent
-    with pytest.raises(GuardError) as refused:
-        coordinator(root, store).activate(built)
-    (recorded,) = (root / "activations").iterdir()
-    if sent:
-        assert f"resume {recorded.stem}" in str(refused.value), "nobody says how to go on"
+    with pytest.raises(ActivationUnknown) as refused:
+        activation(root, store).activate(built)
+    (left,) = activation(root, store).status().unfinished
+    assert left.command == f"dponectl composition reconcile {left.activation_id}"
+    assert left.command in str(refused.value) and refused.value.details["command"] == left.command
+    assert refused.value.state_may_have_changed and refused.value.recovery_required
     store.lost = set()
-    assert coordinator(root, store).resume(recorded.stem).state == "ACTIVE"
-    assert projection.load_workload(root, "planes").activation_id == recorded.stem
+    assert activation(root, store).reconcile(left.activation_id).state == "ACTIVE"
+    assert projection.load_workload(root, "planes").activation_id == left.activation_id
+    assert activation(root, store).status().unfinished == ()
 
 
 def test_an_activation_that_is_over_does_not_become_the_current_one(built: Path, tmp_path: Path) -> None:
     root, store = tmp_path / "root", Store()
-    first = coordinator(root, store).activate(built)
+    first = activation(root, store).activate(built)
     store.states[first.activation_id] = "RETIRED"
-    second = coordinator(root, store).activate(built)
+    second = activation(root, store).activate(built)
     with pytest.raises(ParentNotActive):
-        coordinator(root, store).resume(first.activation_id)
+        activation(root, store).reconcile(first.activation_id)
     assert projection.current_activation_id(root) == second.activation_id
 
 
 def test_a_refused_activation_leaves_the_current_one(built: Path, tmp_path: Path) -> None:
     root, store = tmp_path / "root", Store()
-    first = coordinator(root, store).activate(built)
+    first = activation(root, store).activate(built)
     with pytest.raises(Overlap):
-        coordinator(root, store).activate(built)
+        activation(root, store).activate(built)
     assert projection.current_activation_id(root) == first.activation_id
 
 
@@ -243,12 +153,12 @@ def test_a_refused_activation_leaves_the_current_one(built: Path, tmp_path: Path
 )
 def test_a_wrong_activation_id_is_refused(tmp_path: Path, activation_id: str) -> None:
     with pytest.raises(ConfigurationError):
-        coordinator(tmp_path, Store()).resume(activation_id)
+        activation(tmp_path, Store()).reconcile(activation_id)
 
 
 def test_many_writers_at_once_leave_one_whole_file(built: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    request = coordinator(root, Store()).activate(built).request
+    request = activation(root, Store()).activate(built).request
     failures: list[BaseException] = []
 
     def write(number: int) -> None:
@@ -265,7 +175,7 @@ def test_many_writers_at_once_leave_one_whole_file(built: Path, tmp_path: Path) 
     for thread in threads:
         thread.join()
     assert failures == []
-    assert sorted(path.name for path in root.iterdir()) == ["activations", "current.json"]
+    assert sorted(path.name for path in root.glob("current*")) == ["current.json"]
 
 
 @contextlib.contextmanager
@@ -292,7 +202,7 @@ def no_folder(root: Path) -> Iterator[None]:
 @pytest.mark.parametrize("trouble", ["full", "no_folder"])
 def test_a_release_root_that_cannot_be_written(built: Path, tmp_path: Path, trouble: str) -> None:
     root, store = tmp_path / "root", Store()
-    request = coordinator(root, store).activate(built).request
+    request = activation(root, store).activate(built).request
     before = (root / "current.json").read_bytes()
     broken = full_disk() if trouble == "full" else no_folder(root)
     with broken, pytest.raises(ConfigurationError, match="projection_not_written"):
@@ -304,7 +214,7 @@ def test_a_release_root_that_cannot_be_written(built: Path, tmp_path: Path, trou
 
 def test_a_disk_that_fills_between_the_steps_is_resumed(built: Path, tmp_path: Path) -> None:
     root, store = tmp_path / "root", Store()
-    first = coordinator(root, store).activate(built)
+    first = activation(root, store).activate(built)
     store.states[first.activation_id] = "RETIRED"
     prepare, full = store.prepare, contextlib.ExitStack()
 
@@ -313,12 +223,12 @@ def test_a_disk_that_fills_between_the_steps_is_resumed(built: Path, tmp_path: P
         return prepare(request)
 
     store.prepare = then_full  # type: ignore[method-assign]  # for this one call
-    with full, pytest.raises(ActivationUnknown, match="resume"):
-        coordinator(root, store).activate(built)
+    with full, pytest.raises(ActivationUnknown, match="reconcile"):
+        activation(root, store).activate(built)
     assert projection.current_activation_id(root) == first.activation_id
     store.prepare = prepare  # type: ignore[method-assign]  # as it was
     (second,) = set(store.states) - {first.activation_id}
-    assert coordinator(root, store).resume(second).state == "ACTIVE"
+    assert activation(root, store).reconcile(second).state == "ACTIVE"
     assert projection.current_activation_id(root) == second
 
 
@@ -347,7 +257,7 @@ def test_building_touches_nothing_beside_the_new_release(source: Path, tmp_path:
 
 @pytest.mark.parametrize("path", ["../outside.yaml", "/outside.yaml", "sub/../../outside.yaml"])
 def test_a_workload_outside_of_its_folder_is_refused(source: Path, tmp_path: Path, path: str) -> None:
-    (tmp_path / "outside.yaml").write_text(MANIFEST)
+    (tmp_path / "outside.yaml").write_text(ORDINARY)
     (source / "composition.yaml").write_text(COMPOSITION.replace("WORKLOAD", path))
     with pytest.raises(ConfigurationError, match="workload_path"):
         release.build(source, tmp_path / "r")
@@ -370,30 +280,33 @@ def test_a_composition_without_both_constituents_is_refused_when_it_is_built(sou
 
 
 def test_two_writers_of_one_table_are_named_when_they_are_built(source: Path, tmp_path: Path) -> None:
-    (source / "native.yaml").write_text(NATIVE.replace("raw, table: airports", "RAW, table: Planes"))
-    with pytest.raises(ConfigurationError, match="airports and planes both write"):
+    (source / "again.yaml").write_text(
+        ORDINARY.replace("planes", "again").replace("raw, table: again", "RAW, table: Planes")
+    )
+    (source / "composition.yaml").write_text(COMPOSITION.replace("WORKLOAD", "planes.yaml, again.yaml"))
+    with pytest.raises(ConfigurationError, match="again and planes both write"):
         release.build(source, tmp_path / "r")
 
 
 def test_an_activation_that_was_only_prepared_is_retired_without_ever_being_active(built: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    store = Store(root)
+    store = Store()
     store.lost, store.sent = {"activate"}, False
     with pytest.raises(GuardError):
-        coordinator(root, store).activate(built)
+        activation(root, store).activate(built)
     ((prepared, state),) = store.states.items()
     assert state == "PREPARED"
     store.lost = {"activate"}
-    assert coordinator(root, store).retire(prepared).state == "RETIRED"
+    assert activation(root, store).retire(prepared).state == "RETIRED"
     store.lost = set()
-    assert coordinator(root, store).activate(built).state == "ACTIVE"
+    assert activation(root, store).activate(built).state == "ACTIVE"
 
 
 def test_a_shut_door_leaves_the_current_activation_what_it_is(built: Path, tmp_path: Path) -> None:
     """The ledger refuses prepare; nothing is switched by a new activation or by one that is resumed."""
     root = tmp_path / "root"
-    store = Store(root)
-    first = coordinator(root, store).activate(built)
+    store = Store()
+    first = activation(root, store).activate(built)
     store.states[first.activation_id] = "RETIRED"
 
     def shut(request: ActivationRequest) -> Activation:
@@ -402,11 +315,24 @@ def test_a_shut_door_leaves_the_current_activation_what_it_is(built: Path, tmp_p
     store.prepare = shut  # type: ignore[method-assign]  # as a ledger without a receipt
     for _ in range(2):
         with pytest.raises(AdmissionRefused, match="gate_profile_absent"):
-            coordinator(root, store).activate(built)
-    recorded = {path.stem for path in root.glob("activations/*.json")} - {first.activation_id}
-    assert len(recorded) == 2
-    for activation_id in recorded:
-        with pytest.raises(AdmissionRefused, match="gate_profile_absent"):
-            coordinator(root, store).resume(activation_id)
+            activation(root, store).activate(built)
+    assert activation(root, store).status().unfinished == (), "nothing is reserved, so nothing is left to be ended"
     assert projection.current_activation_id(root) == first.activation_id
     assert set(store.states) == {first.activation_id}
+
+
+def test_a_shut_door_keeps_the_note_of_what_was_prepared_before(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    prepared = activation(root, store).prepare(built)
+
+    def shut(request: ActivationRequest) -> Activation:
+        raise AdmissionRefused("gate_profile_absent")
+
+    opened, store.prepare = store.prepare, shut  # type: ignore[method-assign]  # as a ledger without a receipt
+    with pytest.raises(AdmissionRefused, match="gate_profile_absent"):
+        activation(root, store).reconcile(prepared.activation_id)
+    assert projection.current_activation_id(root) is None
+    (left,) = activation(root, store).status().unfinished
+    assert (left.activation_id, left.state) == (prepared.activation_id, "PREPARED")
+    store.prepare = opened  # type: ignore[method-assign]  # as it was
+    assert activation(root, store).reconcile(prepared.activation_id).state == "ACTIVE"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,9 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("releases") / "flights é 1"
-    release.build(SOURCE, folder)
-    return folder
-
-
 @pytest.fixture
-def copy(built: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(built, tmp_path / "copy"))
+def built(flights_release: Path) -> Path:
+    return flights_release
 
 
 def test_reading_gives_the_same_release_again(built: Path) -> None:
@@ -52,57 +44,6 @@ def test_a_dbt_workload_declares_targets_and_helper_relations(built: Path) -> No
     assert names["marts", "fct_flights__dbt_tmp"].role == "intermediate"
     assert names["snapshots", "airlines_history"].materialized == "snapshot"
     assert names["marts", "fct_flights"].rebuildable
-
-
-def _change(folder: Path) -> None:
-    path = folder / "dbt" / "models" / "marts" / "daily_delays.sql"
-    path.write_text(path.read_text() + "\n")
-
-
-def _remove(folder: Path) -> None:
-    (folder / "workloads" / "planes.yaml").unlink()
-
-
-def _add(folder: Path) -> None:
-    (folder / "dbt" / "models" / "marts" / "extra.sql").write_text("select 1 as one\n")
-
-
-def _link(folder: Path) -> None:
-    path = folder / "dbt" / "dbt_project.yml"
-    path.rename(folder.parent / "elsewhere.yml")
-    path.symlink_to(folder.parent / "elsewhere.yml")
-
-
-def _hard_link(folder: Path) -> None:
-    (folder.parent / "second-name").hardlink_to(folder / "dbt" / "dbt_project.yml")
-
-
-def _enlarge(folder: Path) -> None:
-    with open(folder / "dbt" / "dbt_project.yml", "ab") as file:
-        file.truncate(release.FILE_LIMIT + 1)
-
-
-@pytest.mark.parametrize(
-    ("tamper", "reason", "named"),
-    [
-        (_change, "release_closure", "daily_delays.sql"),
-        (_remove, "release_closure", "planes.yaml"),
-        (_add, "release_closure", "extra.sql"),
-        (_link, "release_link", "dbt_project.yml"),
-        (_hard_link, "release_link", "dbt_project.yml"),
-        (_enlarge, "release_size", "dbt_project.yml"),
-    ],
-)
-def test_a_tampered_file_is_refused_by_name(
-    copy: Path, tamper: Callable[[Path], None], reason: str, named: str
-) -> None:
-    tamper(copy)
-
-    with pytest.raises(ConfigurationError) as refused:
-        release.read(copy)
-
-    assert refused.value.reason == reason
-    assert named in str(refused.value)
 
 
 def test_another_release_than_the_expected_one_is_refused(built: Path) -> None:
