@@ -7,9 +7,9 @@ sent once. ``insert``, ``insert_df`` and ``raw_insert`` with bytes are sent agai
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.drivers.connection_text import require_text
@@ -87,18 +87,21 @@ class StandingAccount:
 
     def client(self) -> Client:
         """For one use: do not keep it, and do not close it. Raises ControlUnavailable when the server does not answer."""
+        return self.greeted("SELECT 1")[0]
+
+    def greeted(self, question: str) -> tuple[Client, Sequence[Any]]:
+        """The same, and the one row with which the server answered ``question`` on the new connection."""
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
         client: Client | None = getattr(self._opened, "client", None)
         if client is None:
             self._opened.client = client = connect(self.dsn)
-            return client
-        client.close_connections()
+        else:
+            client.close_connections()
         try:
-            client.command("SELECT 1", use_database=False)
+            return client, client.query(question).result_rows[0]
         except ClickHouseError as err:
             raise _no_answer(self.dsn, err) from err
-        return client
 
 
 def _no_answer(dsn: ClickHouseDsn, err: Exception) -> ControlUnavailable:

@@ -90,8 +90,7 @@ class ClickHouseGate:
         user = quote_clickhouse(f"dpone_c_{uuid.uuid4().hex}")
         must(access, _SQL.text("create_tombstone", user=user, valid_until=_EXPIRED, **hashed(Secret.generate())))
         must(access, _SQL.text("drop_user", user=user))
-        observer = self._observer.client()
-        self._identity(observer)
+        observer, _ = self._greeted(self._observer)
         self._require_sight(observer)
 
     def _require_sight(self, observer: Client) -> None:
@@ -197,7 +196,7 @@ class ClickHouseGate:
         }
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
-        """Evidence that nothing of the closed user runs or is queued: a positive control, then two reads apart."""
+        """Evidence that nothing of the closed user runs or is queued: two reads apart, and a positive control between."""
         self._ours(principal)
         access = self._access_client()
         closed = self._closed(access, operation, principal)
@@ -207,16 +206,13 @@ class ClickHouseGate:
                 happened=f"quiescence of {principal.name} was asked for and its gate is not closed.",
                 not_done="no proof was made.",
             )
-        observer = self._observer.client()
-        identity = self._identity(observer)
+        observer, identity = self._greeted(self._observer)
         self._require_sight(observer)
+        self._require_nothing_left(observer, operation, principal)
+        first_read = time.monotonic()
         control = self._positive_control(access, observer)
-        for read in range(2):
-            if read:
-                time.sleep(self._interval)
-            left = self._left_over(observer, operation, principal)
-            if left:
-                raise NotQuiescent(sessions=left)
+        time.sleep(max(0.0, first_read + self._interval - time.monotonic()))
+        self._require_nothing_left(observer, operation, principal)
         return {
             "schema": SCHEMA,
             "kind": "QUIESCENCE",
@@ -232,6 +228,10 @@ class ClickHouseGate:
             "observer": identity["observer"],
             "access_storage": closed["access_storage"],
         }
+
+    def _require_nothing_left(self, observer: Client, operation: Operation, principal: Principal) -> None:
+        if left := self._left_over(observer, operation, principal):
+            raise NotQuiescent(sessions=left)
 
     def _left_over(self, observer: Client, operation: Operation, principal: Principal) -> list[Mapping[str, object]]:
         processes = observer.query(_SQL.text("processes"), parameters={"user": principal.name}).result_rows
@@ -275,19 +275,18 @@ class ClickHouseGate:
         return {"user_name": name, "query_id": query_id, "seen": True}
 
     def _access_client(self) -> Client:
-        client = self._access.client()
-        self._identity(client)
-        return client
+        return self._greeted(self._access)[0]
 
-    def _identity(self, client: Client) -> Mapping[str, str]:
-        service_id, version, who = client.query(_SQL.text("service")).result_rows[0]
+    def _greeted(self, account: StandingAccount) -> tuple[Client, Mapping[str, str]]:
+        """A client of the server whose users these are, and what the server says of itself."""
+        client, (service_id, version, who) = account.greeted(_SQL.text("service"))
         if service_id != self.service_id:
             raise GateTampered(
                 "clickhouse_service",
                 happened=f"the server says it is {service_id}; the principals belong to {self.service_id}.",
                 not_done="nothing was changed there.",
             )
-        return {"service_id": service_id, "server_version": version, "observer": who}
+        return client, {"service_id": service_id, "server_version": version, "observer": who}
 
     def _ours(self, principal: Principal) -> None:
         if principal.connector != "clickhouse" or principal.service_id != self.service_id:

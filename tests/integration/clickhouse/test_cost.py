@@ -56,4 +56,4 @@ def test_a_second_engine_costs_sql_server_no_round_trip(live: LiveGate, world: W
     assert seen.round_trips <= LIMIT
     assert (seen.round_trips, seen.sessions) == (38, 21)
     assert set(Counter(requests.requests)) <= {"GET", "POST"}
-    assert requests.round_trips <= 60
+    assert requests.round_trips <= 40
