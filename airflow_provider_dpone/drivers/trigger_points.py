@@ -47,6 +47,17 @@ STEPS: Mapping[str, str] = {
     "reconcile_unknown": "the commit that ends a COMMIT_UNKNOWN operation",
 }
 
+#: The steps of putting a release in force that write files, which nobody acknowledges; its mutations of the ledger have
+#: points as every mutation has, by the ledger's name.
+COMPOSITION_STEPS: Mapping[str, str] = {
+    "seal": "a deployment folder, written whole beside its place and renamed",
+    "copy": "the copy of the release in that folder, before it has its name",
+    "note": "the note of an occurrence that has begun",
+    "keep_request": "the activation request, before anything of it is used",
+    "switch": "the `current` file that tasks read",
+    "take_note_away": "the removal of a finished occurrence's note",
+}
+
 _hook: Hook | None = None
 
 

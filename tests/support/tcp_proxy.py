@@ -83,14 +83,14 @@ class _Pair:
         part = data[: fate.passing]
         sink.sendall(part)
         self._held = data[len(part) :]
-        self._end_by(fate.ending)
+        self.end_by(fate.ending)
 
     def _ended(self) -> None:
         """One side went away by itself; so does the other, unless the cable was cut."""
         if self._broken is None or self._broken.ending != "cut":
             self.end()
 
-    def _end_by(self, ending: Ending) -> None:
+    def end_by(self, ending: Ending) -> None:
         if ending == "reset":
             self.end()
         elif ending == "close":
@@ -143,6 +143,20 @@ class TcpProxy:
         """The same, with everything that can be said about the loss."""
         for pair in self._pairs:
             pair.fate = fate
+
+    def arm_next(self, fate: Fate) -> None:
+        """The same for the connections that are opened from now on, until one of them has met it."""
+        self._fate, self._times = fate, self.met + 1
+
+    def break_all(self, ending: Ending) -> None:
+        """The open connections are lost now, whatever is on its way on them."""
+        for pair in list(self._pairs):
+            pair.end_by(ending)
+
+    @property
+    def opened(self) -> int:
+        """How many connections were opened so far."""
+        return len(self._pairs)
 
     def deliver(self) -> None:
         """Let the lost requests arrive late, where the server's side of the connection is still there (`cut`)."""
