@@ -18,6 +18,7 @@ from airflow_provider_dpone.contracts.gate_profile import (
 )
 from airflow_provider_dpone.drivers.mssql import connect as connect_mssql
 from airflow_provider_dpone.gates import logon_gate
+from airflow_provider_dpone.gates.postgres_seed import SEED_OWNER, SEEDER, SeedAuthority, seed_script
 from airflow_provider_dpone.gates.postgres_source import SOURCE_ROLE, PostgresSource, access_script, accounts_script
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, grants, group_install
@@ -273,3 +274,21 @@ def render_source(
     """Print what a superuser runs once in the source database. Passwords of the two accounts are set afterwards."""
     given = PostgresSource(database=database, tables=tables, issuer=issuer, observer=observer, source_role=source_role)
     click.echo((accounts_script(given) + "\n" if accounts else "") + access_script(given))
+
+
+@source.command("render-seed")
+@click.argument("database")
+@click.option(
+    "--schema", "schemas", multiple=True, required=True, help="Where fixtures may be seeded; repeat for each."
+)
+@click.option("--issuer", required=True, help="Role that makes and closes the roles of attempts.")
+@click.option("--observer", required=True, help="Role that sees every session, and reads what is sealed.")
+@click.option("--source-role", default=SOURCE_ROLE, show_default=True, help="Role that holds what attempts may read.")
+@click.option("--owner", default=SEED_OWNER, show_default=True, help="Role to make, which owns what is seeded.")
+@click.option("--seeder", default=SEEDER, show_default=True, help="Role to make, which may call the routine.")
+def render_seed(
+    database: str, schemas: tuple[str, ...], issuer: str, observer: str, source_role: str, owner: str, seeder: str
+) -> None:
+    """Print what a superuser runs once in a source database whose fixtures are seeded: the guarded seed routine."""
+    authority = SeedAuthority(issuer=issuer, observer=observer, owner=owner, seeder=seeder)
+    click.echo(seed_script(authority, database, schemas, source_role))

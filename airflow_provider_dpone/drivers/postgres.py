@@ -59,9 +59,14 @@ def connect(dsn: PostgresDsn) -> psycopg.Connection[tuple[Any, ...]]:
             application_name=dsn.app,
             sslmode=dsn.sslmode,
             connect_timeout=dsn.connect_timeout_seconds,
-            options=" ".join(f"-c {name}={value}" for name, value in dsn.settings) or None,
+            options=" ".join(f"-c {name}={_escaped(value)}" for name, value in dsn.settings) or None,
         )
     except psycopg.OperationalError as err:
         raise ControlUnavailable(
             "postgres_connect", happened=f"no session on {dsn.host}:{dsn.port} as {dsn.user}: {err}"
         ) from err
+
+
+def _escaped(value: str) -> str:
+    """A value among the options of a connection: a blank ends one, and a backslash takes away what it means."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")

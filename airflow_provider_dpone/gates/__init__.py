@@ -7,6 +7,7 @@ from airflow_provider_dpone.gates.interface import (
     Grant,
     MsSqlWriterGrant,
     PostgresExtractGrant,
+    PostgresSeedGrant,
     WriterGate,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "Grant",
     "MsSqlWriterGrant",
     "PostgresExtractGrant",
+    "PostgresSeedGrant",
     "WriterGate",
 ]

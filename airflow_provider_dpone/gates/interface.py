@@ -55,7 +55,15 @@ class PostgresExtractGrant:
     database: str
 
 
-Grant = MsSqlWriterGrant | ClickHouseIngestGrant | ClickHousePublishGrant | PostgresExtractGrant
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSeedGrant:
+    """Calling the seed routine of ``database``, with the one plan that has this digest."""
+
+    database: str
+    plan_sha256: str
+
+
+Grant = MsSqlWriterGrant | ClickHouseIngestGrant | ClickHousePublishGrant | PostgresExtractGrant | PostgresSeedGrant
 
 
 class WriterGate(Protocol):

@@ -1,4 +1,5 @@
-"""The PostgreSQL gate: one role an attempt, which reads what the source role reads and is barred for good at the end.
+"""The PostgreSQL gate: one role an attempt, which reads what the source role reads, or calls the seed routine, and is
+barred for good at the end.
 
 The role's name is its identity: a PostgreSQL oid cannot be chosen. A name that was dropped and made again would be a
 new role with the old one's name while sessions of the old oid live on. So a closed role is never dropped: it stays as a
@@ -31,17 +32,18 @@ from airflow_provider_dpone.contracts.principal import Connector, Principal, Pur
 from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
 from airflow_provider_dpone.drivers.trigger_points import reach
-from airflow_provider_dpone.gates import postgres_roles, postgres_sessions
-from airflow_provider_dpone.gates.interface import Credential, Grant, PostgresExtractGrant
+from airflow_provider_dpone.gates import postgres_roles, postgres_seed, postgres_sessions
+from airflow_provider_dpone.gates.interface import Credential, Grant, PostgresExtractGrant, PostgresSeedGrant
 from airflow_provider_dpone.gates.postgres_roles import MINIMUM_VERSION, SQL, Server, role_of, session_as
+from airflow_provider_dpone.gates.postgres_seed import SeedAuthority
 
 if TYPE_CHECKING:
     from airflow_provider_dpone.gates.postgres_roles import Session
 
 SCHEMA = "dpone.postgres-gate-observation.v1"
 _CONTROL_LIFETIME = timedelta(minutes=5)
-#: How often a role is tried to be barred whose sessions hold it and come back.
-_BAR_TRIES = 3
+#: How often a role is tried to be barred whose sessions hold it and come back. The last try waits longer.
+_BAR_TRIES = 5
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +52,8 @@ class PostgresGate:
     """Issues, closes and proves the PostgreSQL roles of attempts on one server.
 
     ``issuer`` may create roles and hand out membership in ``source_role``, and it closes what it made; ``observer``
-    sees every session and can do nothing. Both connect to the server itself, never through a pooler.
+    sees every session and can do nothing. Both connect to the server itself, never through a pooler. A principal that
+    writes (purpose ``ingest``) is one of the seed routine of their database, whose roles ``seed`` names.
     """
 
     connector: Connector = "postgres"
@@ -61,14 +64,18 @@ class PostgresGate:
         issuer: PostgresDsn,
         observer: PostgresDsn,
         source_role: str,
+        seed: SeedAuthority | None = None,
         lifetime: timedelta = timedelta(days=1),
         read_interval_seconds: float = 0.25,
+        seed_drain_seconds: float = 10.0,
     ) -> None:
         self._issuer = issuer
         self._observer = observer
         self._source_role = source_role
         self._lifetime = lifetime
         self._interval = read_interval_seconds
+        self._seed = seed
+        self._drain_milliseconds = max(1, round(seed_drain_seconds * 1000))
 
     @cached_property
     def service_id(self) -> str:
@@ -90,7 +97,10 @@ class PostgresGate:
                     happened=f"the source server is {what}; roles of attempts need a primary of version 16 or newer.",
                     check="which server the connection of the PostgreSQL issuer names.",
                 )
-            self._require_issuer(issuer)
+            self._require_issuer(issuer, self._source_role)
+            if self._seed is not None:
+                self._require_issuer(issuer, self._seed.seeder)
+                postgres_seed.require_installed(issuer, self._seed)
             with issuer.transaction(force_rollback=True):
                 name = f"dpone_c_{uuid.uuid4().hex}"
                 postgres_roles.create(issuer, name, Secret.generate(), self._source_role, _CONTROL_LIFETIME)
@@ -98,8 +108,8 @@ class PostgresGate:
             self._server(observer)
             self._require_sight(observer)
 
-    def _require_issuer(self, issuer: Session) -> None:
-        row = issuer.execute(SQL.text("issuer").encode(), {"source_role": self._source_role}).fetchone()
+    def _require_issuer(self, issuer: Session, group: str) -> None:
+        row = issuer.execute(SQL.text("issuer").encode(), {"source_role": group}).fetchone()
         assert row is not None
         creates, superuser, exists, administers = row
         wrong = [
@@ -107,8 +117,8 @@ class PostgresGate:
             for text, bad in (
                 ("is a superuser", superuser),
                 ("may not create roles", not creates),
-                (f"finds no role {self._source_role}", not exists),
-                (f"may not grant membership in {self._source_role}", exists and not administers),
+                (f"finds no role {group}", not exists),
+                (f"may not grant membership in {group}", exists and not administers),
             )
             if bad
         ]
@@ -139,17 +149,21 @@ class PostgresGate:
         import psycopg
 
         self._ours(principal)
-        if not isinstance(grant, PostgresExtractGrant):
-            raise ConfigurationError("grant", happened="a PostgreSQL role is granted the source role, nothing else.")
+        group, database = self._group_of(principal, grant)
         secret = Secret.generate()
         name = principal.name
         with session_as(self._issuer, f"creating {name}") as issuer:
             self._server(issuer)
+            if isinstance(grant, PostgresSeedGrant):
+                postgres_seed.require_installed(issuer, self._seeding())
             try:
                 with postgres_roles.serialized(issuer, name):
                     if role_of(issuer, name) is not None:
                         raise _exists(name)
-                    postgres_roles.create(issuer, name, secret, self._source_role, self._lifetime)
+                    seeds = isinstance(grant, PostgresSeedGrant)
+                    postgres_roles.create(issuer, name, secret, group, self._lifetime, read_only=not seeds)
+                    if isinstance(grant, PostgresSeedGrant):
+                        postgres_seed.open_gate(issuer, operation.attempt_sha256, name, grant.plan_sha256)
                     reach("create_role", "before")
                 reach("create_role", "applied")
             except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation) as err:
@@ -159,34 +173,59 @@ class PostgresGate:
                     raise
                 # No reply is not a refusal: whether the role is there, its own login tells.
                 _log.info("the creation of %s was not answered: %s", name, " ".join(str(err).split()))
-        self._verify_issued(operation, principal, secret, grant)
+        self._verify_issued(operation, principal, secret, database, group)
         reach("create_role", "acknowledged")
         return Credential(username=name, secret=secret)
 
+    def _group_of(self, principal: Principal, grant: Grant) -> tuple[str, str]:
+        """What the role becomes a member of, and in which database: the one thing that it is for."""
+        if isinstance(grant, PostgresExtractGrant) and not _seeds(principal):
+            return self._source_role, grant.database
+        if isinstance(grant, PostgresSeedGrant) and _seeds(principal):
+            if grant.database != self._issuer.database:
+                raise ConfigurationError(
+                    "postgres_seed_database",
+                    happened=f"a seed of {grant.database} was asked of the gate of {self._issuer.database}.",
+                    not_done="nothing was issued.",
+                )
+            return self._seeding().seeder, grant.database
+        raise ConfigurationError(
+            "grant", happened="a PostgreSQL role is granted the source role, or a seed if it ingests, and nothing else."
+        )
+
+    def _seeding(self) -> SeedAuthority:
+        if self._seed is None:
+            raise ConfigurationError(
+                "postgres_seed_absent", happened="this gate was given no roles of a seed routine: it seeds nothing."
+            )
+        return self._seed
+
     def _verify_issued(
-        self, operation: Operation, principal: Principal, secret: Secret, grant: PostgresExtractGrant
+        self, operation: Operation, principal: Principal, secret: Secret, database: str, group: str
     ) -> None:
         """Only the holder of this secret can log in; a role that a closer barred meanwhile cannot."""
         import psycopg
 
         app = f"dpone {operation.digest_prefix} verify"
-        dsn = self._issuer.for_role(principal.name, secret, app=app, database=grant.database)
+        dsn = self._issuer.for_role(principal.name, secret, app=app, database=database)
         dsn = replace(dsn, settings=(("search_path", "pg_catalog"),))
         try:
             with connect(dsn) as session:
                 server, role = postgres_roles.server_of(session), role_of(session, principal.name)
                 own = session.execute(SQL.text("own_session").encode()).fetchone()
+                only_seeds = _seeds(principal) and postgres_seed.may_only_seed(session)
         except (ControlUnavailable, psycopg.Error) as err:
             said = " ".join(str(err).split())[:500]
             raise OutcomeUnknown(
                 "postgres_role_unverified",
-                happened=f"the role {principal.name} has no session in {grant.database}: it was not created, or closed.",
-                check=f"CONNECT on {grant.database} of {self._source_role}, and pg_hba.conf. It was answered: {said}",
+                happened=f"the role {principal.name} has no session in {database}: it was not created, or closed.",
+                check=f"CONNECT on {database} of {group}, and pg_hba.conf. It was answered: {said}",
             ) from err
         assert own is not None
         user, read_only, writable = own
         memberships = () if role is None else role.memberships
-        if (user, read_only, memberships) != (principal.name, "on", (self._source_role,)):
+        wanted = "off" if _seeds(principal) else "on"
+        if (user, read_only, memberships) != (principal.name, wanted, (group,)) or only_seeds != _seeds(principal):
             raise GateTampered(
                 "postgres_role_not_as_issued",
                 happened=f"the session of {principal.name} is {user}, member of {list(memberships)}, read-only {read_only}.",
@@ -198,8 +237,8 @@ class PostgresGate:
         if writable:
             raise ConfigurationError(
                 "postgres_source_writable",
-                happened=f"{self._source_role} can do more than read in {grant.database}: {', '.join(writable)}.",
-                not_done="nothing was read.",
+                happened=f"{group} can do more than it is for in {database}: {', '.join(writable)}.",
+                not_done="nothing was read or written.",
                 check="what is granted to it, and to PUBLIC, on these; a server that was upgraded from PostgreSQL 14 or older"
                 " may need REVOKE CREATE ON SCHEMA public FROM PUBLIC.",
             )
@@ -210,9 +249,16 @@ class PostgresGate:
         with session_as(self._issuer, f"closing {principal.name}") as issuer:
             self._server(issuer)
             self._bar(issuer, principal.name)
+            if _seeds(principal):
+                postgres_seed.close_behind_the_last(
+                    issuer,
+                    operation.attempt_sha256,
+                    principal.name,
+                    milliseconds=self._drain_milliseconds,
+                    end=lambda: self._end_own(issuer, principal.name),
+                )
+            self._end_own(issuer, principal.name)
             role = role_of(issuer, principal.name)
-            if role is not None:
-                postgres_sessions.end(issuer, principal.name, role.oid)
         if role is None or not role.closed:
             raise _open(principal, role)
         reach("bar_role", "acknowledged")
@@ -224,16 +270,22 @@ class PostgresGate:
 
         for _ in range(_BAR_TRIES - 1):
             try:
-                postgres_roles.bar(issuer, name)
+                postgres_roles.bar(issuer, name, patient=False)
             except psycopg.errors.LockNotAvailable:
-                role = role_of(issuer, name)
-                if role is None:
-                    raise
                 _log.warning("%s is locked by somebody; ending its sessions before it is barred", name)
-                postgres_sessions.end(issuer, name, role.oid)
+                if not self._end_own(issuer, name):
+                    break
             else:
                 return
         postgres_roles.bar(issuer, name)
+
+    def _end_own(self, issuer: Session, name: str) -> bool:
+        """End the sessions of a role, if there is such a role."""
+        role = role_of(issuer, name)
+        if role is None:
+            return False
+        postgres_sessions.end(issuer, name, role.oid)
+        return True
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Evidence that the closed role has no session and no transaction: a positive control, then two reads apart."""
@@ -247,6 +299,9 @@ class PostgresGate:
             server = self._server(observer)
             self._require_sight(observer)
             postgres_roles.require_not_renamed(observer, name)
+            seeded = {}
+            if _seeds(principal):
+                seeded = postgres_seed.closed_evidence(observer, self._seeding(), operation.attempt_sha256, name)
             role = role_of(observer, name)
             if role is None or not role.closed:
                 raise _open(principal, role)
@@ -267,6 +322,7 @@ class PostgresGate:
             "reads": len(reads),
             "server_version": server.version_text,
             "observer": server.account,
+            **seeded,
         }
 
     @contextmanager
@@ -326,6 +382,11 @@ class PostgresGate:
                 "postgres_principal",
                 happened=f"the gate of PostgreSQL server {self.service_id} was given a principal of another service.",
             )
+
+
+def _seeds(principal: Principal) -> bool:
+    """Whether the principal writes: on PostgreSQL that is a call of the seed routine."""
+    return principal.purpose == "ingest"
 
 
 def _exists(name: str) -> GateTampered:

@@ -38,6 +38,8 @@ _SETTINGS = (
     ("idle_in_transaction_session_timeout", "10s"),
     ("synchronous_commit", "on"),
     ("default_transaction_read_only", "off"),
+    # Another one would look, after a wait for a lock, at what was there before it.
+    ("default_transaction_isolation", "read committed"),
     ("search_path", "pg_catalog"),
 )
 #: The session that works, and the one before it that verified the role and may still be leaving.
@@ -120,7 +122,9 @@ def role_of(session: Session, name: str) -> Role | None:
     )
 
 
-def create(session: Session, name: str, secret: Secret, source_role: str, lifetime: timedelta) -> None:
+def create(
+    session: Session, name: str, secret: Secret, group: str, lifetime: timedelta, *, read_only: bool = True
+) -> None:
     """Create the role with its one membership, in the caller's transaction."""
     until = session.execute(SQL.text("valid_until").encode(), {"lifetime": lifetime}).fetchone()
     assert until is not None
@@ -128,7 +132,8 @@ def create(session: Session, name: str, secret: Secret, source_role: str, lifeti
         "create_role",
         role=quote_postgres(name),
         name=name.replace("'", "''"),
-        source_role=quote_postgres(source_role),
+        source_role=quote_postgres(group),
+        read_only="on" if read_only else "off",
         connections=str(_CONNECTIONS),
         # Base64, colons and dollar signs: nothing that would end a literal.
         verifier=f"'{scram_verifier(name, secret)}'",
@@ -137,12 +142,17 @@ def create(session: Session, name: str, secret: Secret, source_role: str, lifeti
     session.execute(text.encode())
 
 
-def bar(session: Session, name: str) -> None:
-    """Make the role one that nobody can log in as; where there is none, take its name. Needs no open transaction."""
+def bar(session: Session, name: str, *, patient: bool = True) -> None:
+    """Make the role one that nobody can log in as; where there is none, take its name. Needs no open transaction.
+
+    Raises psycopg's LockNotAvailable where somebody keeps the role's row locked: at once, unless it is ``patient``.
+    """
     import psycopg
 
     role = quote_postgres(name)
     with serialized(session, name):
+        if not patient:
+            session.execute(SQL.text("wait_briefly").encode())
         require_not_renamed(session, name)
         found = role_of(session, name)
         if found is None:
@@ -202,10 +212,27 @@ def serialized(session: Session, name: str) -> Iterator[None]:
     with session.transaction():
         try:
             with session.transaction():
+                session.execute(SQL.text("wait_briefly").encode())
                 session.execute(SQL.text("serialize").encode(), {"name": name})
+                session.execute(SQL.text("wait_as_usual").encode())
         except psycopg.errors.LockNotAvailable:
-            _log.warning("somebody holds the advisory lock of %s and does not give way; going on without it", name)
+            _wait_for_others(session, name)
         yield
+
+
+def _wait_for_others(session: Session, name: str) -> None:
+    """Wait for another issuer or closer of the role. A session of the role itself is none, and is not waited for."""
+    import psycopg
+
+    held = session.execute(SQL.text("held_by_itself").encode(), {"name": name}).fetchone()
+    if held is not None and held[0]:
+        _log.warning("a session of %s holds the advisory lock of its own role; going on without it", name)
+        return
+    try:
+        with session.transaction():
+            session.execute(SQL.text("serialize").encode(), {"name": name})
+    except psycopg.errors.LockNotAvailable:
+        _log.warning("somebody holds the advisory lock of %s and does not give way; going on without it", name)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 A connection has no role while it logs in. Whether a role may log in is read again after its password was checked, so a
 connection that began after the role was barred never becomes a session of it: only one that was logging in at the first
-look and still is at the second may yet be one, and counts as present.
+look and still is at the second may yet be one, and counts as present. So does a prepared transaction that stands at both
+and is younger than the role: its owner is whoever the session was at that moment, which SET ROLE chooses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Look:
     """What was there at one moment: sessions, transactions without one, and connections that are nobody's yet."""
 
     sessions: tuple[tuple[int, int, str, str], ...]
-    prepared: tuple[str, ...]
+    #: Name and transaction of each prepared transaction of the role, and of those that somebody else is named for.
+    prepared: tuple[tuple[str, str], ...]
+    prepared_by_others: frozenset[tuple[str, str]]
     starting: frozenset[int]
 
 
@@ -61,10 +64,11 @@ def look(observer: Session, name: str, oid: int) -> Look:
     """One read of everything. The view is read anew by each statement, because each is a transaction of its own."""
     starting = observer.execute(SQL.text("starting").encode()).fetchall()
     sessions = observer.execute(SQL.text("sessions").encode(), {"oid": oid}).fetchall()
-    prepared = observer.execute(SQL.text("prepared").encode(), {"name": name}).fetchall()
+    prepared = observer.execute(SQL.text("prepared").encode(), {"name": name, "oid": oid}).fetchall()
     return Look(
         sessions=tuple((int(pid), int(of), str(since), str(state)) for pid, of, since, state in sessions),
-        prepared=tuple(str(gid) for (gid,) in prepared),
+        prepared=tuple((str(gid), str(xid)) for certain, gid, xid in prepared if certain),
+        prepared_by_others=frozenset((str(gid), str(xid)) for certain, gid, xid in prepared if not certain),
         starting=frozenset(int(pid) for (pid,) in starting),
     )
 
@@ -75,8 +79,10 @@ def present(looks: Sequence[Look]) -> list[dict[str, object]]:
     for seen in looks:
         for pid, oid, since, state in seen.sessions:
             found["session", pid] = {"pid": pid, "role_oid": oid, "backend_start": since, "state": state}
-        for gid in seen.prepared:
+        for gid, _ in seen.prepared:
             found["prepared", gid] = {"prepared_transaction": gid}
+    for gid, _ in frozenset.intersection(*(seen.prepared_by_others for seen in looks)):
+        found["prepared", gid] = {"prepared_transaction": gid, "state": "younger than the role, of whoever it is"}
     for pid in frozenset.intersection(*(seen.starting for seen in looks)):
         found["starting", pid] = {"pid": pid, "state": "logging in"}
     return list(found.values())

@@ -7,6 +7,25 @@ FROM pg_control_system();
 -- One issuer or closer of a role at a time: two that alter one role would break each other's transactions.
 SELECT pg_advisory_xact_lock(hashtextextended(%(name)s, 0));
 
+-- name: wait_briefly
+-- For locks that the attempt itself may hold: they are not worth a wait, its sessions are ended.
+SET LOCAL lock_timeout = '200ms';
+
+-- name: wait_as_usual
+-- For the rest of the transaction, what the session began with.
+SET LOCAL lock_timeout TO DEFAULT;
+
+-- name: held_by_itself
+-- Whether the lock of serialize is held by a session of the very role that is to be closed.
+SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_locks AS l
+    INNER JOIN pg_catalog.pg_stat_activity AS a ON a.pid = l.pid
+    INNER JOIN pg_catalog.pg_roles AS r ON r.oid = a.usesysid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND r.rolname = %(name)s
+        AND l.classid::bigint = ((hashtextextended(%(name)s, 0) >> 32) & 4294967295)
+        AND l.objid::bigint = (hashtextextended(%(name)s, 0) & 4294967295)
+);
+
 -- name: issuer
 -- What the issuer is: whether it can make roles, is more than that, and may hand out membership in the source role.
 SELECT r.rolcreaterole, r.rolsuper,
@@ -50,12 +69,12 @@ ORDER BY 1;
 SELECT to_char((now() + %(lifetime)s) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS+00');
 
 -- name: create_role
--- The attempt's role: it reads what the source role reads, and is nothing else; a client-made verifier, no password. Whoever makes it gets no rights of it, whatever the server's settings say.
+-- The attempt's role: it can do what its one group can (read the source, or call the seed routine), and nothing else; a client-made verifier, no password. Whoever makes it gets no rights of it, whatever the server's settings say.
 SET LOCAL createrole_self_grant = '';
 CREATE ROLE {{role}} LOGIN INHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS
     CONNECTION LIMIT {{connections}} PASSWORD {{verifier}} VALID UNTIL {{valid_until}};
 GRANT {{source_role}} TO {{role}} WITH INHERIT TRUE, SET FALSE, ADMIN FALSE;
-ALTER ROLE {{role}} SET default_transaction_read_only = on;
+ALTER ROLE {{role}} SET default_transaction_read_only = {{read_only}};
 COMMENT ON ROLE {{role}} IS '{{name}}';
 
 -- name: create_tombstone
@@ -102,8 +121,15 @@ WHERE l.locktype = 'virtualxid' AND l.pid IS NOT NULL
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity AS a WHERE a.pid = l.pid);
 
 -- name: prepared
--- Transactions that go on without a session: those of the role, and those of roles that were dropped meanwhile.
-SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE owner = %(name)s OR owner IS NULL ORDER BY gid;
+-- Transactions that go on without a session: those of the role and of roles that were dropped (first column true), and those of anybody that are younger than the role: a session of it may have been somebody else by SET ROLE. The role's comment tells when it was made.
+SELECT p.owner IS NULL OR p.owner = %(name)s, p.gid, p.transaction::text
+FROM pg_catalog.pg_prepared_xacts AS p
+WHERE p.owner IS NULL OR p.owner = %(name)s
+    OR EXISTS (
+        SELECT FROM pg_catalog.pg_shdescription AS d
+        WHERE d.classoid = 'pg_catalog.pg_authid'::regclass AND d.objoid = %(oid)s AND age(p.transaction) <= age(d.xmin)
+    )
+ORDER BY p.gid;
 
 -- name: session_seen
 -- One session of a role as this account sees it; the positive control of every absence.

@@ -20,7 +20,7 @@ def admit(postgres: LivePostgres, admit_on: Callable[[LivePostgres], Operation])
     return partial(admit_on, postgres)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def admit_on() -> Callable[[LivePostgres], Operation]:
     """The same on a server that a test names."""
     domain = make.domain(f"target {uuid.uuid4()}")
@@ -37,7 +37,7 @@ def admit_on() -> Callable[[LivePostgres], Operation]:
             activation_id=str(uuid.uuid4()),
             state="RUNNING",
             coordinates=where,
-            principals=(postgres.gate().new_principal("extract"),),
+            principals=(postgres.gate().new_principal("extract"), postgres.gate().new_principal("ingest")),
             gate=None,
             proofs=(),
             closed_gates_proof_sha256=None,

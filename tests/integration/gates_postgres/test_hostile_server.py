@@ -83,6 +83,43 @@ def test_a_prepared_transaction_of_a_dropped_role_counts_as_present(
     assert gate.prove_quiescent(operation, principal)["prepared_transactions"] == []
 
 
+def test_a_prepared_transaction_of_somebody_whom_the_session_was_counts_as_present(
+    gate: PostgresGate, operation: Operation, principal: Principal, session: Session, postgres: LivePostgres
+) -> None:
+    """SET ROLE makes another one its owner, and what was granted for that is gone when anybody looks."""
+    other = f"other_{secrets.token_hex(4)}"
+    postgres.as_owner(text("CREATE ROLE {}", other))
+    postgres.as_owner(text("GRANT {} TO {}", other, principal.name))
+    session.execute(text("SET ROLE {}", other))
+    session.execute("BEGIN")
+    session.execute("SELECT pg_current_xact_id()")
+    session.execute("PREPARE TRANSACTION 'as another'")
+    postgres.as_owner(text("REVOKE {} FROM {}", other, principal.name))
+    assert postgres.asked("SELECT owner FROM pg_prepared_xacts") == [(other,)]
+    gate.close(operation, principal)
+    with pytest.raises(NotQuiescent) as busy:
+        gate.prove_quiescent(operation, principal)
+    with psycopg.connect(postgres.owner, autocommit=True) as owner:
+        owner.execute("ROLLBACK PREPARED 'as another'")
+    assert [left["prepared_transaction"] for left in busy.value.sessions] == ["as another"]
+    assert gate.prove_quiescent(operation, principal)["prepared_transactions"] == []
+    postgres.as_owner(text("DROP ROLE {}", other))
+
+
+def test_a_prepared_transaction_that_is_older_than_the_role_is_not_its_own(
+    gate: PostgresGate, operation: Operation, principal: Principal, postgres: LivePostgres
+) -> None:
+    with psycopg.connect(postgres.owner, autocommit=True) as owner:
+        for statement in ("BEGIN", "SELECT pg_current_xact_id()", "PREPARE TRANSACTION 'older'"):
+            owner.execute(statement.encode())
+        try:
+            gate.issue(operation, principal, GRANT)
+            gate.close(operation, principal)
+            assert gate.prove_quiescent(operation, principal)["prepared_transactions"] == []
+        finally:
+            owner.execute("ROLLBACK PREPARED 'older'")
+
+
 @pytest.mark.parametrize("taken", [False, True], ids=["its name is free", "a tombstone has its name"])
 def test_a_renamed_role_is_found_under_its_other_name(
     gate: PostgresGate,
@@ -124,7 +161,8 @@ def test_a_lock_of_the_attempt_keeps_nobody_from_closing_it(
     monkeypatch: pytest.MonkeyPatch,
     statements: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr(postgres_roles, "_SETTINGS", (("lock_timeout", "300ms"), ("statement_timeout", "20s")))
+    """And nobody waits for it: whoever waits as one waits for others is stopped by the server here, as an error."""
+    monkeypatch.setattr(postgres_roles, "_SETTINGS", (("lock_timeout", "0"), ("statement_timeout", "2s")))
     for statement in statements:
         session.execute(statement)  # type: ignore[call-overload]  # tests write literal SQL
     gate.close(operation, principal)

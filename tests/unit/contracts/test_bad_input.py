@@ -37,11 +37,19 @@ from airflow_provider_dpone.contracts import (
     snapshot,
 )
 from airflow_provider_dpone.contracts.errors import GuardError
-from airflow_provider_dpone.contracts.nonproduction import fixtures, grants, plans, policy, registration, scope
+from airflow_provider_dpone.contracts.nonproduction import (
+    fixtures,
+    grants,
+    plans,
+    policy,
+    registration,
+    scope,
+)
 from tests.support import ledger_records as make
 from tests.support import nonproduction as make_nonproduction
 from tests.support.gate_receipts import receipt
 from tests.support.live_ledger import decided_of, snapshot_of
+from tests.support.seed_plans import PLAN, SEAL
 
 DATA = json.loads((Path(__file__).parents[2] / "data" / "digests.json").read_text(encoding="utf-8"))
 
@@ -155,6 +163,8 @@ def examples() -> Mapping[type, Any]:
     keep(make_nonproduction.originals(granted))
     keep(grants.signature_subject(granted, mine))
     keep(receipt(ENGINE))
+    keep(PLAN)
+    keep(SEAL)
     keep(make.coordinates())
     keep(principal.new_mssql_principal(make.SERVICE, "build"))
     keep(ownership.Owner(owner_kind="execution", owner_id=make.SERVICE))
@@ -266,6 +276,13 @@ def calls() -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
         "nonproduction.scope.participant_from": ((json.loads(json.dumps(of[scope.Participant].members())),), {}),
         "nonproduction.scope.scope_from": ((body("np_scope"),), {}),
         "nonproduction.scope.stored_object": ((stored("np_grant")[0], grants.GRANT_SCHEMA), {}),
+        "nonproduction.seal.source_seal_from": ((json.loads(SEAL.document()),), {}),
+        "nonproduction.seal.decode_source_seal": ((SEAL.document(), SEAL.sha256), {}),
+        "nonproduction.seed.value_rule": (("integer",), {}),
+        "nonproduction.seed.content_sha256": ((PLAN.rows,), {}),
+        "nonproduction.seed.schema_sha256": ((PLAN.columns, PLAN.key), {}),
+        "nonproduction.seed.seed_plan_from": ((json.loads(PLAN.document()),), {}),
+        "nonproduction.seed.decode_seed_plan": ((PLAN.document(), PLAN.sha256), {}),
         "ownership.owner_key": (("execution", make.SERVICE), {}),
         "ownership.guard_id": ((), body("physical_guard")),
         "ownership.claim_from": ((body("physical_claim_bytes"),), {}),

@@ -12,7 +12,7 @@ SURFACE = {
     drivers: "Connect Connection Cursor Secret SqlFile drain go_batches load_sql quote_clickhouse quote_mssql"
     " quote_postgres read_all",
     gates: "ClickHouseIngestGrant ClickHousePublishGrant Credential Grant MsSqlWriterGrant PostgresExtractGrant"
-    " WriterGate",
+    " PostgresSeedGrant WriterGate",
     routes: "AttemptContext EvidenceJournal Observation Outcome Route RouteReport",
 }
 
