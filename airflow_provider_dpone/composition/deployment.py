@@ -117,7 +117,9 @@ def seal(
 def _write(deployments: Path, folder: Path, source: Path, document: bytes) -> None:
     staging = Path(tempfile.mkdtemp(prefix=".sealing-", dir=deployments))
     try:
+        reach("copy", "before")
         shutil.copytree(source, staging / RELEASE_FOLDER, symlinks=True)
+        reach("copy", "applied")
         (staging / DEPLOYMENT_FILE).write_bytes(document)
         staging.chmod(0o755)
         for name, _, files in os.walk(staging, topdown=False):

@@ -19,7 +19,7 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -35,18 +35,6 @@ from airflow_provider_dpone.contracts.errors import (
 )
 from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.ledger import Activation
-
-#: What a saga does on this machine, in order, between the steps of the ledger that carry its names there.
-STEPS: Mapping[str, str] = {
-    "seal": "the sealed deployment, copied and renamed into its place",
-    "note": "the note of the occurrence, before anything is sent",
-    "prepared": "the commit that reserves all guards in the ledger",
-    "keep_request": "the request of the occurrence, beside those of the past",
-    "switch": "`current`, replaced whole",
-    "active": "the commit that opens admission in the ledger",
-    "take_note_away": "the removal of the note",
-}
-
 
 class ParentCoordinator(Protocol):
     """What the cache asks: `CompositionActivationCoordinator`. A native-only capability is none."""
