@@ -1,7 +1,8 @@
 """The dbt child process: reads its secret from an inherited pipe, then runs dbt in this very process.
 
 Started as `python -I dbt_child.py SECRET_FD PARENT_PID -- DBT ARGUMENTS`. The secret is set in the environment after
-exec, so it stands in nobody's /proc; the process is not dumpable, writes no core file, gains no right by a setuid
+exec and taken out of it when dbt has copied it, so it stands in nobody's /proc, that of dbt's own children included (the
+resource tracker of multiprocessing lives as long as dbt, and shows what it inherited); the process is not dumpable, writes no core file, gains no right by a setuid
 program, and ends with its parent, however that ends (a convenience: safety never depends on it). It imports nothing of
 the provider.
 """
@@ -13,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+from typing import Any
 
 #: dbt hides the value of a variable with this prefix from its logs and artifacts.
 SECRET_VARIABLE = "DBT_ENV_SECRET_DPONE_PASSWORD"  # noqa: S105  # the name of the variable, not a secret
@@ -39,16 +41,20 @@ def main(arguments: list[str]) -> int:
     if not secret:
         print("dpone: no credential arrived on the pipe; dbt was not started.", file=sys.stderr)
         return 2
-    os.environ[SECRET_VARIABLE] = secret
-    del secret
-
     from dbt.cli.main import dbtRunner
 
-    result = dbtRunner().invoke(dbt_arguments)
+    os.environ[SECRET_VARIABLE] = secret
+    del secret
+    result = dbtRunner(callbacks=[_forget]).invoke(dbt_arguments)
     if result.exception is not None:
         print(f"dpone: dbt stopped: {type(result.exception).__name__}: {result.exception}", file=sys.stderr)
         return 2
     return 0 if result.success else 1
+
+
+def _forget(event: Any) -> None:
+    """At dbt's first word it has copied its environment: what it starts from here on inherits no secret."""
+    os.environ.pop(SECRET_VARIABLE, None)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,10 @@ def test_a_worker_killed_in_the_middle_of_a_build(live: LiveGate, transfer: Live
         first, last = mine.models
         until(lambda: first in transfer.tables(), 90)
         (dbt,) = psutil.Process(worker.pid).children()
-        readable = [Path(f"/proc/{pid}/{name}") for pid in (dbt.pid, worker.pid) for name in ("environ", "cmdline")]
+        theirs = [each.pid for each in dbt.children(recursive=True)]
+        assert theirs, "dbt keeps a process of its own, which inherits its environment"
+        pids = (dbt.pid, worker.pid, *theirs)
+        readable = [Path(f"/proc/{pid}/{name}") for pid in pids for name in ("environ", "cmdline")]
         readable += [path for path in tmp_path.rglob("*") if path.is_file()]
         assert len(readable) > 8, "dbt has written no files yet: nothing was looked at"
         assert [path for path in readable if secret.encode() in path.read_bytes()] == []
