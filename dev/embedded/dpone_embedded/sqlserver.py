@@ -19,8 +19,10 @@ class SqlServerService:
 
     name = "sqlserver"
 
-    def __init__(self, state: StateDir) -> None:
+    def __init__(self, state: StateDir, *, traces: str | None = None) -> None:
+        """In `traces`, a folder, every batch that the server is sent is kept."""
         self._state = state
+        self._traces = traces
         self._child: Child | None = None
         self._port: int | None = None
 
@@ -39,9 +41,8 @@ class SqlServerService:
             "the SQL Server endpoint",
             command,
             log=self._state.log(self.name),
-            # A test run that keeps what is sent names the folder for it.
             environment=child_environment(
-                self._state.path, {name: os.environ[name] for name in ("TSQLDEV_TRACES",) if name in os.environ}
+                self._state.path, {} if self._traces is None else {"TSQLDEV_TRACES": self._traces}
             ),
             cwd=data,
         )

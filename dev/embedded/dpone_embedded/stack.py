@@ -38,8 +38,12 @@ class Stack:
         dags_folder: str | Path | None = None,
         airflow_port: int = 0,
         airflow_settings: Mapping[str, Mapping[str, str]] | None = None,
+        sql_traces: str | Path | None = None,
     ) -> None:
-        """`airflow_settings` are further options of airflow.cfg by section, e.g. `{"dpone": {"release_root": ...}}`."""
+        """`airflow_settings` are further options of airflow.cfg by section, e.g. `{"dpone": {"release_root": ...}}`.
+
+        In `sql_traces`, a folder, the SQL Server endpoint keeps every batch that it is sent.
+        """
         if unknown := sorted(set(services) - set(SERVICES)):
             raise StackError(f"No such service: {', '.join(unknown)}. There are: {', '.join(SERVICES)}.")
         self.state = StateDir(Path(state_dir) if state_dir else default_path(CHECKOUT))
@@ -48,6 +52,7 @@ class Stack:
             "services": list(services),
             "dags_folder": str(Path(dags_folder).absolute() if dags_folder else CHECKOUT / "dags_examples"),
             "airflow_port": airflow_port,
+            "sql_traces": None if sql_traces is None else str(Path(sql_traces).absolute()),
             "airflow_settings": {section: dict(options) for section, options in (airflow_settings or {}).items()},
         }
         self._supervisor: subprocess.Popen[bytes] | None = None

@@ -88,7 +88,7 @@ class Supervisor:
         if postgres is not None:
             services["postgres"] = postgres
         if "sqlserver" in wanted:
-            services["sqlserver"] = SqlServerService(self._state)
+            services["sqlserver"] = SqlServerService(self._state, traces=self._order["sql_traces"])
         if "clickhouse" in wanted:
             from dpone_embedded.clickhouse_service import ClickHouseService
 
