@@ -102,9 +102,13 @@ class DbtRoute:
         ctx.log.info("dbt build of %s %s; artifacts in %s", plan.project.name, runs_as, workspace.artifacts)
         reach("dbt_build", "before")
         process = DbtProcess(invocation, credential)
-        with ctx.interruptible(process.interrupt):
-            reach("dbt_build", "applied")
-            code = process.wait(ctx.log)
+        try:
+            with ctx.interruptible(process.interrupt):
+                reach("dbt_build", "applied")
+                code = process.wait(ctx.log)
+        finally:
+            # A timeout can be raised anywhere: a started dbt is never left to itself.
+            process.kill()
         reach("dbt_build", "acknowledged")
         ctx.log.info("dbt ended with exit code %d, which decides nothing", code)
         for refused in workspace.collect():

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from airflow_provider_dpone.contracts.errors import AttemptFailed, ConfigurationError
+from airflow_provider_dpone.drivers import trigger_points
 from airflow_provider_dpone.routes.dbt import DbtRoute
 from tests.support.dbt_project import project, until
 from tests.support.live_gate import LiveGate
@@ -58,6 +59,23 @@ def test_a_killed_merge_that_changed_rows_in_place_is_a_named_partial_effect(
     assert evidence["differs"] == {"marker": "never written"}
     assert evidence["relations"][f"raw.{first}"]["rows"] == 2
     assert transfer.gone(dead)
+
+
+def test_an_error_between_the_start_of_dbt_and_the_wait_for_it_leaves_no_dbt(live: LiveGate, tmp_path: Path) -> None:
+    mine = project(live, tmp_path, {"first": (GOOD, {})})
+    started: list[psutil.Process] = []
+
+    def raising(step: str, moment: str) -> None:
+        if (step, moment) == ("dbt_build", "applied"):
+            started.extend(
+                child for child in psutil.Process().children() if "dbt_child.py" in " ".join(child.cmdline())
+            )
+            raise TimeoutError
+
+    with trigger_points.armed(raising), pytest.raises(AttemptFailed):
+        live.attempt(live.run_id(), route=mine.route()).run()
+    (dbt,) = started
+    assert not dbt.is_running()
 
 
 def test_a_write_after_the_marker_is_seen(
