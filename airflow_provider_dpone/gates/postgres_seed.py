@@ -51,6 +51,17 @@ _COLUMNS = {
         ("table_oid", "oid", False),
     ),
 }
+#: As the server names those that the script does not; NOT NULL stands with the columns.
+_CONSTRAINTS = (
+    ("schemas", "p", "schemas_pkey"),
+    ("gates", "p", "gates_pkey"),
+    ("gates", "u", "gates_operation_key_key"),
+    ("gates", "c", "gates_operation_key_check"),
+    ("gates", "c", "gates_plan_sha256_check"),
+    ("gates", "c", "gates_state_check"),
+    ("gates", "c", "gates_check"),
+    ("gates", "c", "gates_check1"),
+)
 #: BEFORE UPDATE OR DELETE for each row, and BEFORE TRUNCATE.
 _TRIGGERS = (("gate_moves", 27), ("gate_stays", 34))
 
@@ -235,11 +246,12 @@ def _rendered(authority: SeedAuthority) -> set[str]:
     lines = {"setting|encoding|UTF8", "owner|false|0", f"schema|{owner}"}
     lines |= {f"grant|schema|{role}|USAGE" for role in (issuer, observer, seeder)}
     for table, columns in _COLUMNS.items():
-        lines |= {f"relation|{table}|r|{owner}|false", f"grant|{table}|{observer}|SELECT"}
+        lines |= {f"relation|{table}|r|{owner}|false|false", f"grant|{table}|{observer}|SELECT"}
         lines |= {
             f"column|{table}|{number}|{name}|{kind}|{str(required).lower()}|false"
             for number, (name, kind, required) in enumerate(columns, 1)
         }
+    lines |= {f"constraint|dpone_seed.{table}|{kind}|{name}|true" for table, kind, name in _CONSTRAINTS}
     lines |= {f"trigger|gates|{name}|O|{kind}|gate_moves" for name, kind in _TRIGGERS}
     for name, (arguments, settings) in _ROUTINES.items():
         body = _BODY.search(SQL.text(f"routine_{name}"))

@@ -251,7 +251,7 @@ SELECT 'grant|schema|' || CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userby
 FROM pg_namespace AS n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
 WHERE n.nspname = 'dpone_seed' AND a.grantee <> n.nspowner
 UNION ALL
-SELECT 'relation|' || c.relname || '|' || c.relkind::text || '|' || pg_get_userbyid(c.relowner) || '|' || c.relrowsecurity
+SELECT 'relation|' || c.relname || '|' || c.relkind::text || '|' || pg_get_userbyid(c.relowner) || '|' || c.relrowsecurity || '|' || c.relhasrules
 FROM pg_class AS c INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = 'dpone_seed' AND c.relkind <> 'i'
 UNION ALL
@@ -263,6 +263,10 @@ SELECT 'column|' || c.relname || '|' || a.attnum || '|' || a.attname || '|' || f
     || '|' || (a.attacl IS NOT NULL)
 FROM pg_attribute AS a INNER JOIN pg_class AS c ON c.oid = a.attrelid INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = 'dpone_seed' AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'constraint|' || k.conrelid::regclass::text || '|' || k.contype::text || '|' || k.conname || '|' || k.convalidated
+FROM pg_constraint AS k INNER JOIN pg_namespace AS n ON n.oid = k.connamespace
+WHERE n.nspname = 'dpone_seed' AND k.contype <> 'n'
 UNION ALL
 SELECT 'trigger|' || c.relname || '|' || t.tgname || '|' || t.tgenabled::text || '|' || t.tgtype || '|' || p.proname
 FROM pg_trigger AS t INNER JOIN pg_class AS c ON c.oid = t.tgrelid INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -290,6 +294,7 @@ SELECT dpone_seed.open_gate(%(operation_key)s, %(name)s, %(plan_sha256)s);
 -- name: wait_for_the_gate
 -- How long a closing waits for a seed that was accepted; after that its session is ended.
 SET LOCAL lock_timeout = {{milliseconds}};
+SET LOCAL statement_timeout = 0;
 
 -- name: close_gate
 -- The conflicting lock: waits for who seeds, and keeps out who comes after.

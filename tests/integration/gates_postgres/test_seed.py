@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import random
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -19,7 +22,14 @@ from psycopg import sql
 from tsqldev.pgserver import PostgresProcess
 
 from airflow_provider_dpone.contracts import canonical
-from airflow_provider_dpone.contracts.errors import ConfigurationError, Fenced, GateTampered, GuardError, OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    Fenced,
+    GateTampered,
+    GuardError,
+    OutcomeUnknown,
+)
 from airflow_provider_dpone.contracts.nonproduction.seed import SeedPlan, content_sha256
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
@@ -133,6 +143,56 @@ def test_a_later_seed_makes_the_table_anew_and_an_empty_one_is_one(make_seed: Ca
         for seed in (first, second)
     ]
     assert seeded[0] != seeded[1]
+
+
+def test_every_value_that_a_plan_accepts_is_the_one_that_stands_there(make_seed: Callable[..., Seed]) -> None:
+    """Values of every type, drawn anew each time; the routine refuses where one of them became another."""
+    draw = random.Random()
+    letters = "".join(map(chr, (*range(1, 0x300), *range(0x4E00, 0x4E20), *range(0x1F600, 0x1F620))))
+
+    def fraction() -> str:
+        digits = f"{draw.randrange(10**6):06}".rstrip("0") if draw.random() < 0.7 else ""
+        return f".{digits}" if digits else ""
+
+    def day() -> str:
+        return datetime.date.fromordinal(draw.randint(1, datetime.date.max.toordinal())).isoformat()
+
+    def hour() -> str:
+        return f"{draw.randrange(24):02}:{draw.randrange(60):02}:{draw.randrange(60):02}{fraction()}"
+
+    def amount() -> str:
+        units = draw.choice((0, draw.randrange(10**12), draw.randrange(10**5)))
+        return f"{'-' if units and draw.random() < 0.5 else ''}{units // 10**4}.{units % 10**4:04}"
+
+    def text(longest: int) -> str:
+        return "".join(draw.choices(letters, k=draw.randint(0, longest)))
+
+    rows = tuple(
+        (
+            str(number),
+            *(
+                None if draw.random() < 0.1 else value
+                for value in (
+                    draw.choice(("true", "false")),
+                    str(draw.randint(-(2**15), 2**15 - 1)),
+                    str(draw.randint(-(2**63), 2**63 - 1)),
+                    amount(),
+                    text(40),
+                    text(8),
+                    "\\x" + draw.randbytes(draw.randint(0, 20)).hex(),
+                    str(uuid.UUID(int=draw.getrandbits(128))),
+                    day(),
+                    hour(),
+                    f"{day()} {hour()}",
+                    f"{day()} {hour()}+00",
+                )
+            ),
+        )
+        for number in range(500)
+    )
+    seed = make_seed(rows=rows)
+    assert apply_seed(seed.issue(), seed.plan) == seed.plan.content_sha256
+    assert sorted(seed.rows() or (), key=lambda row: int(row[0])) == list(rows)
 
 
 def test_the_role_can_do_nothing_but_call_the_routine(seed: Seed) -> None:
@@ -400,6 +460,44 @@ def test_a_reply_that_is_lost_is_resolved_by_the_gate_and_nothing_is_done_twice(
     assert seed.prove()["seeded_rows"] == (len(ROWS) if applied else None)
 
 
+@pytest.mark.parametrize("needle", ["open_gate", "COMMIT"])
+@pytest.mark.parametrize("loss", ["request", "reply"])
+def test_an_issue_without_a_reply_leaves_a_gate_that_only_its_own_role_can_use(
+    seed: Seed, needle: str, loss: str
+) -> None:
+    fate = Fate(loss="reply" if loss == "reply" else "request", needle=needle)
+    with TcpProxy("127.0.0.1", seed.source.issuer.port, fate, times=1) as proxy:
+        issuer = replace(seed.source.issuer, port=proxy.port, sslmode="disable")
+        lossy = replace(seed, gate=live_seed.gate(seed.source, issuer=issuer))
+        try:
+            apply_seed(lossy.issue(), seed.plan)
+        except OutcomeUnknown as err:
+            assert err.reason == "postgres_role_unverified"
+        assert proxy.met
+    seed.close()
+    applied = len(ROWS) if (needle, loss) == ("COMMIT", "reply") else None
+    assert (seed.state(), seed.prove()["seeded_rows"]) == (("CLOSED", applied), applied)
+
+
+@pytest.mark.parametrize("needle", ["close_gate", "COMMIT"])
+@pytest.mark.parametrize("loss", ["request", "reply"])
+def test_a_closing_without_a_reply_is_done_again(seed: Seed, needle: str, loss: str) -> None:
+    apply_seed(seed.issue(), seed.plan)
+    fate = Fate(loss="reply" if loss == "reply" else "request", needle=needle)
+    with TcpProxy("127.0.0.1", seed.source.issuer.port, fate, times=1) as proxy:
+        issuer = replace(seed.source.issuer, port=proxy.port, sslmode="disable")
+        lossy = replace(seed, gate=live_seed.gate(seed.source, issuer=issuer))
+        with pytest.raises(ControlUnavailable, match="postgres_gate"):
+            lossy.close()
+        if seed.state()[0] == "OPEN":
+            # A role that is barred is half of it.
+            with pytest.raises(GateTampered):
+                seed.prove()
+        lossy.close()
+    assert seed.state() == ("CLOSED", len(ROWS))
+    assert seed.prove()["seeded_rows"] == len(ROWS)
+
+
 WORKER = """
 import sys, json, psycopg
 given = json.loads(sys.stdin.readline())
@@ -441,6 +539,10 @@ SPOILED = {
     "gates can be moved": (
         "ALTER TABLE dpone_seed.gates DISABLE TRIGGER gate_moves",
         "ALTER TABLE dpone_seed.gates ENABLE TRIGGER gate_moves",
+    ),
+    "a rule is missing": (
+        "ALTER TABLE dpone_seed.gates DROP CONSTRAINT gates_state_check",
+        "ALTER TABLE dpone_seed.gates ADD CHECK (state IN ('OPEN', 'CLOSED'))",
     ),
     "somebody is the owner": ("GRANT {owner} TO {issuer}", "REVOKE {owner} FROM {issuer}"),
     "the owner logs in": ("ALTER ROLE {owner} LOGIN", "ALTER ROLE {owner} NOLOGIN"),
