@@ -99,3 +99,20 @@ def test_every_script_for_a_dba_is_printed_without_a_connection(config: Path) ->
     rights = dponectl("--config", str(config), "ledger", "render-group-grants", "registrar", "r]x")
     assert groups.stdout.index("[policy_revisions]") < groups.stdout.index("[memberships]")
     assert "GRANT INSERT ON OBJECT::[dpone_registration].[grants] TO [r]]x]" in rights.stdout
+
+
+def test_the_seed_routine_is_printed_with_quoted_names_for_its_roles_alone() -> None:
+    given = ("o'ps", "--schema", "fix'tu\"res", "--issuer", "i", "--observer", "o", "--source-role", "s")
+    printed = dponectl("source", "render-seed", *given, "--owner", 'ow"ner')
+    assert printed.exit_code == 0
+    for part in (
+        'CREATE ROLE "ow""ner" NOLOGIN;',
+        'ON DATABASE "o\'ps" TO "dpone_seeder"',
+        "VALUES ('fix''tu\"res')",
+        'ON SCHEMA "fix\'tu""res" TO "o", "s"',
+        "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dpone_seed FROM PUBLIC;",
+    ):
+        assert part in printed.stdout
+    assert printed.stdout.count("SECURITY DEFINER") == 3
+    assert printed.stdout.count("SET search_path = pg_catalog, pg_temp") == 4
+    assert "PASSWORD" not in printed.stdout
