@@ -104,7 +104,6 @@ def test_every_script_for_a_dba_is_printed_without_a_connection(config: Path) ->
 def test_the_seed_routine_is_printed_with_quoted_names_for_its_roles_alone() -> None:
     given = ("o'ps", "--schema", "fix'tu\"res", "--issuer", "i", "--observer", "o", "--source-role", "s")
     printed = dponectl("source", "render-seed", *given, "--owner", 'ow"ner')
-    assert printed.exit_code == 0
     for part in (
         'CREATE ROLE "ow""ner" NOLOGIN;',
         'ON DATABASE "o\'ps" TO "dpone_seeder"',
