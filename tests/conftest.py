@@ -15,6 +15,7 @@ if str(ROOT) not in sys.path:
 #: one of them would wait for the other. A file that is not named here runs after these, in the order of its name.
 SLOWEST = (
     "tests/embedded/test_killed_worker.py",
+    "tests/integration/faults/test_faults.py",
     "tests/integration/routes/test_postgres_to_mssql.py",
     "tests/integration/ledger/test_tampering_matrix.py",
     "tests/integration/test_ledger_life.py",
