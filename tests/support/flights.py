@@ -21,7 +21,7 @@ from dpone_embedded import Stack
 
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.factory import build_composition_activation
-from airflow_provider_dpone.composition.services import GuardServices
+from airflow_provider_dpone.composition.services import GuardServices, resume_attempt
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.drivers import drain
 from airflow_provider_dpone.drivers.clickhouse import connect as connect_clickhouse
@@ -54,6 +54,8 @@ class Flights:
     stack: Stack
     services: GuardServices
     root: Path
+    #: The folder where the SQL Server endpoint keeps every batch that it was sent.
+    traces: Path
 
     @property
     def attempts(self) -> AttemptStore:
@@ -114,6 +116,11 @@ class Flights:
                 left.append(f"query of {principal.name}")
         return left
 
+    def settle_everything(self) -> None:
+        """Leave nothing that would stand in the way of the next test."""
+        for operation in self.attempts.unresolved():
+            resume_attempt(self.services, self.root, operation).settle()
+
     def write_configuration(self, folder: Path) -> Path:
         """A configuration file for `dponectl`, with a password file for each role."""
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -163,7 +170,9 @@ def deployed() -> Iterator[Flights]:
     with tempfile.TemporaryDirectory(prefix="dpone-flights-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # PostgreSQL runs as another user when we are root, and has to pass
-        stack = Stack(folder / "stack", services=("sqlserver", "postgres", "clickhouse"))
+        traces = folder / "traces"
+        traces.mkdir()
+        stack = Stack(folder / "stack", services=("sqlserver", "postgres", "clickhouse"), sql_traces=traces)
         _give_passwords(stack)
         stack.start()
         try:
@@ -173,7 +182,7 @@ def deployed() -> Iterator[Flights]:
                 provisioning.load(stack)
             server = GateReceiptStore(services.control, services.ledger).standing().server
             provisioning.record_receipt(stack, services, receipt(server))
-            flights = Flights(stack=stack, services=services, root=root)
+            flights = Flights(stack=stack, services=services, root=root, traces=traces)
             _published_table(flights)
             root.mkdir(exist_ok=True)
             release.build(SOURCE, root / "release")

@@ -132,8 +132,9 @@ class TaskProcesses:
         wait_at: str = "",
         environment: Mapping[str, str] | None = None,
         dag_file: str | None = None,
+        observed: bool = False,
     ) -> RunningTask:
-        """Start one try. With `wait_at` the task stops there until `go`."""
+        """Start one try. With `wait_at` the task stops there until `go`; `observed` lets it write down all it can."""
         number = next(self._numbers)
         folder = self.folder / f"task-{number}"
         folder.mkdir()
@@ -146,6 +147,7 @@ class TaskProcesses:
             "log": f"task-{number}.log",
             "wait_at": wait_at,
             "secrets": str(self.secrets),
+            "observed": observed,
             "environment": dict(environment or {}),
             "instance": {
                 "id": instance_id,
@@ -182,6 +184,11 @@ class TaskProcesses:
             task.kill_everything()
         self._zygote.send_signal(signal.SIGTERM)
         self._zygote.wait(10)
+
+    @property
+    def pid(self) -> int:
+        """Of the zygote: everything that runs for a task descends from it."""
+        return self._zygote.pid
 
     def _answer(self) -> str:
         return self._answers.readline().strip()

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,43 @@ def note_secrets(path: Path) -> None:
     Secret.generate = staticmethod(noted)  # type: ignore[assignment,method-assign]  # the same, and noted
 
 
+def observe(folder: Path) -> None:
+    """Let everything be written down that can be: the driver's own log, what the operator holds, and memory if we crash."""
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    mssql_python.setup_logging(log_file_path=str(folder / "driver.log"))
+    execute = task_runner._execute_task
+
+    def noted(context: Any, ti: Any, log: Any) -> Any:
+        with (folder / "operator").open("a", encoding="utf-8") as out:
+            out.writelines(f"before {text}\n" for text in texts_of(ti.task))
+            try:
+                return execute(context, ti, log)
+            finally:
+                out.writelines(f"after {text}\n" for text in texts_of(ti.task))
+
+    task_runner._execute_task = noted
+
+
+def texts_of(thing: Any, depth: int = 8) -> Iterator[str]:
+    """Every text that an operator holds, also inside what it holds of the product's own."""
+    if isinstance(thing, str | bytes):
+        yield str(thing)
+    elif isinstance(thing, Secret):
+        yield thing.reveal()
+    elif depth == 0:
+        return
+    elif isinstance(thing, Mapping):
+        for each in (*thing.keys(), *thing.values()):
+            yield from texts_of(each, depth - 1)
+    elif isinstance(thing, list | tuple | set | frozenset):
+        for each in thing:
+            yield from texts_of(each, depth - 1)
+    elif depth == 8 or type(thing).__module__.startswith("airflow_provider_dpone"):
+        names = {*getattr(thing, "__dict__", ()), *getattr(type(thing), "__slots__", ())}
+        for name in sorted(names - {"dag", "_dag"}):
+            yield from texts_of(getattr(thing, name, None), depth - 1)
+
+
 def run(order: dict[str, Any]) -> int:
     folder = Path(order["folder"])
     os.setsid()
@@ -106,8 +144,9 @@ def run(order: dict[str, Any]) -> int:
     os.environ.update(order["environment"])
     if order["wait_at"]:
         wait_at(order["wait_at"], folder)
-    if order["secrets"]:
-        note_secrets(Path(order["secrets"]))
+    note_secrets(Path(order["secrets"]))
+    if order["observed"]:
+        observe(folder)
     return supervisor.supervise_task(
         ti=TaskInstance(**order["instance"]),
         bundle_info=BundleInfo(name="dags-folder"),
