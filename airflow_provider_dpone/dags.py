@@ -1,4 +1,7 @@
-"""DAGs that every composition needs, as functions for a DAG file to call. All run by explicit triggers only."""
+"""DAGs that every composition needs, as functions for a DAG file to call. All run by explicit triggers only.
+
+`load_compositions` makes those of the constituents themselves.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from typing import Any
 
 from airflow.sdk import DAG, chain
 
+from airflow_provider_dpone.dag_loading import load_compositions
 from airflow_provider_dpone.hooks.roles import GuardRoles
 from airflow_provider_dpone.operators.reconcile import ReconcileUnknown
 from airflow_provider_dpone.operators.sweep import SweepAttempts
 from airflow_provider_dpone.sensors.activation import ActivationSensor
+
+__all__ = ["load_compositions", "maintenance_dag", "parent_dag", "reconciliation_dag"]
 
 
 def parent_dag(

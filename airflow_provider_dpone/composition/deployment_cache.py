@@ -36,6 +36,7 @@ from airflow_provider_dpone.contracts.errors import (
 from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.ledger import Activation
 
+
 class ParentCoordinator(Protocol):
     """What the cache asks: `CompositionActivationCoordinator`. A native-only capability is none."""
 

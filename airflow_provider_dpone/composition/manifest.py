@@ -160,12 +160,20 @@ WorkloadManifest = PostgresToMssql | MssqlToClickHouse | NativeDbt | ArchivedTra
 WORKLOAD: TypeAdapter[WorkloadManifest] = TypeAdapter(Annotated[WorkloadManifest, Field(discriminator="cell")])
 
 
-class DagOptions(_Closed):
-    """How one constituent runs in Airflow. Without a schedule it runs by explicit triggers only."""
+#: Five cron fields, or one of Airflow's presets.
+_SCHEDULE = r"^(@(once|continuous|hourly|daily|weekly|monthly|quarterly|yearly|annually)|\S{1,60}( \S{1,60}){4})$"
 
-    schedule: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+class DagOptions(_Closed):
+    """How one constituent runs in Airflow. Without a schedule it runs by explicit triggers only.
+
+    `steps`: each workload as a group of four tasks (work, close_gate, prove_quiescence, finalize), or as one task.
+    """
+
+    schedule: Annotated[str, Field(pattern=_SCHEDULE)] | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = 1
     tasks: Literal["in_order", "at_once"] = "in_order"
+    steps: Literal["task_group", "one_task"] = "task_group"
 
 
 class ParentDag(_Closed):

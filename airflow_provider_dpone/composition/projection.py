@@ -132,6 +132,12 @@ def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
     return workload
 
 
+def load_release(root: Path) -> Release:
+    """The release of the current activation, every byte verified. Local file reads only."""
+    request, folder = recorded(root, str(_current(root)["activation_id"]))
+    return read(folder, expected_release_id=request.context.release_id)
+
+
 def workload_of(
     root: Path, activation_id: str, workload_id: str, guard_epochs: tuple[tuple[str, int], ...]
 ) -> ActiveWorkload:

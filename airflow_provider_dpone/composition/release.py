@@ -102,6 +102,14 @@ class Release:
     release_id: str
     composition: Composition
     workloads: tuple[ReleasedWorkload, ...]
+    #: The workload ids in the order of the files in composition.yaml.
+    order: tuple[str, ...]
+
+    @property
+    def listed(self) -> tuple[ReleasedWorkload, ...]:
+        """The workloads in their author's order."""
+        by_id = {workload.workload_id: workload for workload in self.workloads}
+        return tuple(by_id[workload_id] for workload_id in self.order)
 
     def workload(self, workload_id: str) -> ReleasedWorkload:
         for workload in self.workloads:
@@ -143,7 +151,7 @@ def build(source: Path, destination: Path) -> Release:
         )
         files = dict(_digests(staging))
         composition, manifests = _read_manifests(staging, files)
-        workloads = tuple(_pin(staging, composition, manifest, files) for manifest in manifests)
+        workloads = tuple(_pin(staging, composition, each, files) for each in sorted(manifests, key=_by_id))
         _require_one_writer(workloads)
         document = _document(composition, workloads, files)
         (staging / RELEASE_FILE).write_bytes(canonical.exact_bytes(document))
@@ -191,7 +199,8 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
         )
     found = {path: entry for path, entry in _digests(root) if path != RELEASE_FILE}
     _compare(document["files"], found)
-    composition, manifests = _read_manifests(root, found)
+    composition, listed = _read_manifests(root, found)
+    manifests = sorted(listed, key=_by_id)
     recorded = {entry["workload_id"]: entry for entry in document["workloads"]}
     workloads = tuple(
         ReleasedWorkload(
@@ -203,7 +212,13 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
         )
         for manifest, original in manifests
     )
-    release = Release(root=root, release_id=release_id, composition=composition, workloads=workloads)
+    release = Release(
+        root=root,
+        release_id=release_id,
+        composition=composition,
+        workloads=workloads,
+        order=tuple(manifest.workload_id for manifest, _ in listed),
+    )
     for workload in workloads:
         if _pins(composition, workload.manifest, workload.relations, found) != (
             workload.pack_sha256,
@@ -225,12 +240,13 @@ def _read_manifests(root: Path, files: Mapping[str, Entry]) -> tuple[Composition
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise ConfigurationError("workload_path", happened=f"{path!r} leads out of the release.")
     originals = [(path, _listed(root, path, files)) for path in composition.workloads]
-    manifests = sorted(
-        ((read_workload(_text(data, path), path), data) for path, data in originals),
-        key=lambda pair: pair[0].workload_id,
-    )
+    manifests = [(read_workload(_text(data, path), path), data) for path, data in originals]
     _require_whole(composition, [manifest for manifest, _ in manifests], files)
     return composition, manifests
+
+
+def _by_id(read: tuple[WorkloadManifest, bytes]) -> str:
+    return read[0].workload_id
 
 
 def _require_whole(composition: Composition, manifests: list[WorkloadManifest], files: Mapping[str, Entry]) -> None:

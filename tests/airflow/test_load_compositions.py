@@ -1,0 +1,168 @@
+"""DAGs from the activation in force: parsed without any network, one broken composition beside whole ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.composition import deployment, release
+from tests.support.compositions import COMPOSITION, NATIVE, ORDINARY, Store, activation, write_source
+
+DAGS = """
+dags:
+  slow: {schedule: '@daily', retries: 3, steps: one_task}
+  wrong: {schedule: '99 * * * *'}
+parent: {dag_id: whole, order: [slow, d]}
+"""
+
+#: One process parses everything; a socket, a name or a connection that it asks for ends it.
+PARSE = """
+import json, socket, sys, time
+from airflow.sdk import BaseHook
+import airflow.providers.standard.operators.trigger_dagrun
+from airflow_provider_dpone.dags import load_compositions
+
+def refuse(*_args, **_kwargs):
+    raise AssertionError("the network was used while DAGs were parsed")
+
+for name in ("connect", "connect_ex", "bind", "sendto"):
+    setattr(socket.socket, name, refuse)
+socket.getaddrinfo = refuse
+BaseHook.get_connection = classmethod(refuse)
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" and type(args[0]) is str else None)
+
+def task(each):
+    shown = {name: getattr(each, name, None) for name in ("workload_id", "release_root", "retries", "reason")}
+    return shown | {"downstream": sorted(each.downstream_task_ids), "outlets": [asset.uri for asset in each.outlets]}
+
+for path in sys.argv[1:]:
+    namespace = {}
+    opened.clear()
+    load_compositions(namespace, path)
+    opens = len(opened)
+    began = time.process_time()
+    load_compositions({}, path)
+    print(json.dumps({
+        "seconds": time.process_time() - began,
+        "opened": opens,
+        "dags": {dag.dag_id: {"schedule": dag.schedule, "tags": sorted(dag.tags), "doc": dag.doc_md,
+                              "tasks": {each.task_id: task(each) for each in dag.tasks}}
+                 for dag in namespace.values()},
+    }), flush=True)
+"""
+
+
+def many(root: Path, count: int) -> Path:
+    """A composition of `count` transfers and a native one, in force."""
+    manifests = {
+        f"t{number}": ORDINARY.replace("planes", f"t{number}").replace("dag_id: d", f"dag_id: d{number // 100}")
+        for number in range(count)
+    }
+    listed = ", ".join(f"{name}.yaml" for name in manifests)
+    composition = COMPOSITION.replace("WORKLOAD", listed)
+    release.build(write_source(root / "source", composition=composition, **manifests), root / "release")
+    activation(root / "in force", Store()).activate(root / "release")
+    return root / "in force"
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What parsing gave: of several compositions beside each other, of 250, and of 1,000 workloads."""
+    folder = tmp_path_factory.mktemp("compositions")
+    with pytest.MonkeyPatch.context() as patch:
+        # Nothing here has to survive a power cut, and the disk is asked once a file.
+        patch.setattr(deployment, "sync", lambda path: None)
+        paths = _in_force(folder)
+    nowhere = "postgresql+psycopg://nobody@127.0.0.1:1/none"
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, *map(str, paths.values())],
+        env=os.environ
+        | {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": nowhere, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": nowhere},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
+    return dict(zip(paths, answers, strict=True))
+
+
+def _in_force(folder: Path) -> dict[str, Path]:
+    roots = folder / "roots"
+    slow = ORDINARY.replace("planes", "slow").replace("dag_id: d", "dag_id: slow")
+    wrong = ORDINARY.replace("planes", "wrong").replace("dag_id: d", "dag_id: wrong")
+    composition = COMPOSITION.replace("WORKLOAD", "planes.yaml, slow.yaml, wrong.yaml") + DAGS
+    release.build(write_source(folder / "source", composition=composition, slow=slow, wrong=wrong), folder / "release")
+    activation(roots / "whole one", Store()).activate(folder / "release")
+    broken = many(folder / "small", 1).rename(roots / "broken é one")
+    next(broken.glob("deployments/*/release/t0.yaml")).write_text(NATIVE)
+    (roots / "nothing yet").mkdir()
+    return {
+        "roots": roots,
+        "nothing": roots / "nothing yet",
+        "250": many(folder / "250", 250),
+        "1000": many(folder / "1000", 1000),
+    }
+
+
+def tasks_of(answer: dict[str, Any], dag_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = answer["dags"][dag_id]["tasks"]
+    return found
+
+
+def test_one_dag_a_constituent_by_explicit_triggers_unless_the_author_says_otherwise(parsed: dict[str, Any]) -> None:
+    dags = parsed["roots"]["dags"]
+    assert {dag_id: dag["schedule"] for dag_id, dag in dags.items() if "refused" not in dag["tags"]} == {
+        "d": None,
+        "slow": "@daily",
+        "whole": None,
+    }
+    tasks = tasks_of(parsed["roots"], "d")
+    assert set(tasks) == {
+        f"{workload}.{step}"
+        for workload in ("planes", "delays")
+        for step in ("work", "close_gate", "prove_quiescence", "finalize")
+    }
+    assert tasks["delays.finalize"]["downstream"] == ["planes.work"], "in the order of composition.yaml"
+    assert tasks["planes.finalize"]["outlets"] == ["dpone://dw/raw/planes"]
+    (slow,) = tasks_of(parsed["roots"], "slow").values()
+    assert (slow["workload_id"], slow["retries"]) == ("slow", 3)
+    assert slow["release_root"].endswith("whole one")
+
+
+def test_the_parent_triggers_in_the_authors_order(parsed: dict[str, Any]) -> None:
+    tasks = tasks_of(parsed["roots"], "whole")
+    assert [tasks[each]["downstream"] for each in ("active", "slow", "d")] == [["slow"], ["d"], []]
+
+
+def test_what_is_broken_says_why_and_leaves_the_others_alone(parsed: dict[str, Any]) -> None:
+    refused = {dag_id: dag for dag_id, dag in parsed["roots"]["dags"].items() if "refused" in dag["tags"]}
+    assert set(refused) == {"broken___one__refused", "wrong"}
+    reasons = {dag_id: dag["tasks"]["refused"]["reason"] for dag_id, dag in refused.items()}
+    assert "t0.yaml" in reasons["broken___one__refused"] and "99 * * * *" in reasons["wrong"]
+    assert "t0.yaml" in refused["broken___one__refused"]["doc"]
+
+
+def test_a_root_without_an_activation_has_no_dags(parsed: dict[str, Any]) -> None:
+    assert parsed["nothing"]["dags"] == {}
+
+
+def test_a_thousand_workloads_are_parsed_in_two_seconds_and_in_proportion(parsed: dict[str, Any]) -> None:
+    few, many_ = parsed["250"], parsed["1000"]
+    assert sum(len(dag["tasks"]) for dag in many_["dags"].values()) == 4 * 1001
+    assert many_["seconds"] < 2.0
+    assert many_["seconds"] < 6 * few["seconds"]
+    per_workload = (many_["opened"] - few["opened"]) / 750
+    assert per_workload <= 2.0, "each file is opened to be verified, and each manifest once more to be read"
+
+
+def test_every_workload_of_a_large_composition_is_there(parsed: dict[str, Any]) -> None:
+    workloads = {task["workload_id"] for dag in parsed["1000"]["dags"].values() for task in dag["tasks"].values()}
+    assert workloads - {None} == {"delays", *(f"t{number}" for number in range(1000))}
