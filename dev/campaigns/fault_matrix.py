@@ -35,8 +35,8 @@ from tsqldev.process import served  # noqa: E402  # after the path to the tests
 from airflow_provider_dpone.drivers.trigger_points import MOMENTS, STEPS  # noqa: E402
 from tests.faults import ground as grounds  # noqa: E402
 from tests.faults import matrix  # noqa: E402
+from tests.faults.cells import CELLS, FAULTS, Cell  # noqa: E402
 from tests.faults.ground import Ground  # noqa: E402
-from tests.faults.matrix import CELLS, FAULTS, Cell  # noqa: E402
 from tests.support.live_ledger import control_dsn  # noqa: E402
 
 NOTES = ROOT / "docs" / "campaigns" / "fault-matrix.json"
@@ -131,7 +131,7 @@ def page(notes: dict[str, Any]) -> str:
         "`dponectl` command, runs in a process of its own, meets the fault, is ended by `dponectl attempts settle` or",
         "`reconcile` where it left something to end, and then target rows, ledger, logins, roles, users, sessions and files are",
         "compared with the verdict. A cell shows the verdict that was declared for it by rule beforehand",
-        "(`tests/faults/matrix.py`) and, after it, the one that was seen. The first of each step runs in `make test`",
+        "(`tests/faults/cells.py`) and, after it, the one that was seen. The first of each step runs in `make test`",
         "(`tests/integration/faults`).",
         "",
         f"- **{len(cells)} of {len(CELLS)} cells have run, {len(broken)} not as declared.**",

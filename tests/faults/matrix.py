@@ -1,133 +1,17 @@
-"""The cells of the fault matrix, what each may end as, and how one is run.
-
-A cell is a trigger point (`drivers.trigger_points`) and a fault that a real attempt meets there, or a `dponectl`
-command where the step is an operator's. What it may end as is declared by rule, before it runs:
-
-    nothing     no operation is in the ledger, and the target is as it was
-    FAILED      the operation is FAILED, and the target is as it was (dbt: what changed is named)
-    SUCCEEDED   the operation is SUCCEEDED, and the target holds what the source held
-
-COMMIT_UNKNOWN is no end. It may be met on the way only where the step that was hit was a send that awaited its reply.
-"""
+"""Running one cell of the fault matrix: the fault, what was left, the operator's command, and the comparison."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from airflow_provider_dpone.contracts.operation import Operation
-from airflow_provider_dpone.drivers.trigger_points import MOMENTS, STEPS, Moment
-from tests.faults.ground import Engine, Ground, Workload
-from tests.faults.worker import HANG_SECONDS, Fault, Worker
+from tests.faults.cells import ON_THE_WIRE, Cell
+from tests.faults.ground import Ground
+from tests.faults.worker import HANG_SECONDS, Worker
 from tests.support.tcp_proxy import Ending, Fate, TcpProxy
-
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-_ON_THE_WIRE: dict[Fault, Ending] = {"reset": "reset", "close": "close"}
-
-#: What is run to come to a step: a try of `planes` unless it is said here, and which time it comes there.
-_WORKLOAD: dict[str, Workload] = {
-    "create_user": "flights",
-    "staging_insert": "flights",
-    "snapshot": "flights",
-    "exchange": "flights",
-    "bar_user": "flights",
-    "reconcile_unknown": "flights",
-    "dbt_build": "shop",
-}
-#: The first record of a publication only prepares; what counts is the second, EXCHANGE_INTENT.
-_NUMBER = {"snapshot": 1}
-#: The engine that a step's message goes to; SQL Server unless it is said here.
-_ENGINE: dict[str, Engine] = {
-    "create_role": "postgres",
-    "bar_role": "postgres",
-    "create_user": "clickhouse",
-    "staging_insert": "clickhouse",
-    "exchange": "clickhouse",
-    "bar_user": "clickhouse",
-}
-#: Steps that an operator's command comes to.
-_COMMANDS = ("end_session", "reconcile_unknown")
-#: Steps before the one that decides: a process that ends there leaves no effect.
-_BEFORE_THE_EFFECT = (
-    "put_evidence",
-    "to_ready",
-    "create_role",
-    "create_user",
-    "staging_insert",
-    "snapshot",
-    "bar_user",
-)
-#: Steps that are sent again, or looked at again, when their request was lost.
-_REPEATED = ("bar_user",)
-#: Steps whose lost reply is found out by looking, so that the work goes on; an INSERT has to be acknowledged.
-_READ_BACK = ("admit_once", "put_evidence", "to_ready", "create_role", "create_user", "snapshot", "bar_user")
-#: After these, work goes on with a session that it had opened before: lost connections end it.
-_HOLDS_A_SESSION = ("create_role", "create_user")
-#: Here a process holds a lock that its double needs: the double waits for it, not the other way round. The control lock;
-#: and what CREATE ROLE and ALTER ROLE lock until their commit.
-_HOLDS_THE_LOCK = tuple((step, "before") for step in ("admit_once", "reconcile_unknown", "create_role", "bar_role"))
-_EFFECT = ("target_commit", "exchange")
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    """One step, moment and fault."""
-
-    step: str
-    moment: Moment
-    fault: Fault
-
-    def __str__(self) -> str:
-        return f"{self.step}.{self.moment}.{self.fault}"
-
-    @property
-    def workload(self) -> Workload:
-        return _WORKLOAD.get(self.step, "planes")
-
-    @property
-    def allowed(self) -> str:
-        """The one end that this cell may have."""
-        on_the_wire = self.fault in _ON_THE_WIRE
-        if self.step == "end_session":
-            return "FAILED"  # its try hangs right before its COMMIT
-        if self.fault == "duplicate":
-            return "SUCCEEDED"  # one of the two, and it alone
-        if self.step == "admit_once":
-            if self.moment == "before":
-                return "nothing"
-            return "SUCCEEDED" if on_the_wire else "FAILED"
-        if self.step in _BEFORE_THE_EFFECT:
-            goes_on = {
-                "before": self.step in _REPEATED,
-                "applied": self.step in _READ_BACK,
-                "acknowledged": self.step not in _HOLDS_A_SESSION,
-            }
-            return "SUCCEEDED" if on_the_wire and goes_on[self.moment] else "FAILED"
-        if self.step == "dbt_build":
-            # Before and after the child there is no connection that could be lost.
-            return "SUCCEEDED" if on_the_wire and self.moment != "applied" else "FAILED"
-        if self.step in _EFFECT:
-            return "FAILED" if self.moment == "before" else "SUCCEEDED"
-        return "SUCCEEDED"  # the work was done: whatever befalls the closing
-
-    @property
-    def may_be_unknown(self) -> bool:
-        """Whether COMMIT_UNKNOWN may be met on the way."""
-        return self.step in (*_EFFECT, "reconcile_unknown") and self.moment != "acknowledged"
-
-
-CELLS = tuple(Cell(step, moment, fault) for step in STEPS for moment in MOMENTS for fault in FAULTS)
-
-
-def fast() -> list[Cell]:
-    """One cell of each step; every moment meets every fault in one of them."""
-    chosen = []
-    for number, step in enumerate(STEPS, 10):  # where dbt, the slow one, is killed in the middle
-        moment, turn = number % len(MOMENTS), number // len(MOMENTS)
-        chosen.append(Cell(step, MOMENTS[moment], FAULTS[(turn + 2 * moment) % len(FAULTS)]))
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -171,9 +55,9 @@ class _Run:
             "step": cell.step,
             "moment": cell.moment,
             "fault": cell.fault,
-            "number": _NUMBER.get(cell.step, 0),
+            "number": cell.number,
         }
-        if cell.fault in _ON_THE_WIRE and cell.moment == "applied" and cell.step != "dbt_build":
+        if cell.fault in ON_THE_WIRE and cell.moment == "applied" and cell.step != "dbt_build":
             # The reply is lost on its way: that is arranged before the request is sent.
             self._given["moment"] = "before"
 
@@ -213,14 +97,14 @@ class _Run:
             return worker.end()
         if self._cell.fault == "duplicate":
             second = twin()
-            if (self._cell.step, self._cell.moment) in _HOLDS_THE_LOCK:
+            if self._cell.holds_a_lock:
                 time.sleep(HANG_SECONDS)
                 worker.go_on()
             self._wrong += self._doubled(second)
-            if (self._cell.step, self._cell.moment) not in _HOLDS_THE_LOCK:
+            if not self._cell.holds_a_lock:
                 worker.go_on()
-        elif self._cell.fault in _ON_THE_WIRE:
-            met = self._lose(_ON_THE_WIRE[self._cell.fault])
+        elif self._cell.fault in ON_THE_WIRE:
+            met = self._lose(ON_THE_WIRE[self._cell.fault])
             worker.go_on()
             ended = worker.end()
             if met is not None and met.met == 0:
@@ -236,7 +120,7 @@ class _Run:
             for way in self._ways.values():
                 way.break_all(ending)
             return None
-        way = self._ways[_ENGINE.get(self._cell.step, "mssql")]
+        way = self._ways[self._cell.engine]
         fate = Fate(loss="request" if self._cell.moment == "before" else "reply", ending=ending)
         if self._cell.step == "read_outcome":
             way.arm_next(fate)  # what reads opens a connection for it

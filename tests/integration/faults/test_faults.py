@@ -12,20 +12,20 @@ from random import Random
 import pytest
 
 from airflow_provider_dpone.drivers.trigger_points import MOMENTS, STEPS
-from tests.faults import lost_replies, matrix, racing_close
+from tests.faults import cells, lost_replies, matrix, racing_close
+from tests.faults.cells import CELLS, FAULTS, Cell
 from tests.faults.ground import ENGINES, Engine, Ground
 from tests.faults.lost_replies import Message
-from tests.faults.matrix import CELLS, FAULTS, Cell
 
 
 def test_the_part_has_every_step_and_every_fault_at_every_moment() -> None:
-    chosen = matrix.fast()
+    chosen = cells.fast()
     assert {cell.step for cell in chosen} == set(STEPS)
     assert {(cell.moment, cell.fault) for cell in chosen} == {(m, f) for m in MOMENTS for f in FAULTS}
     assert len(CELLS) == len(STEPS) * 3 * 6 == len(set(CELLS))
 
 
-@pytest.mark.parametrize("cell", matrix.fast(), ids=str)
+@pytest.mark.parametrize("cell", cells.fast(), ids=str)
 def test_a_fault_ends_as_it_was_declared_and_as_is_true(ground: Ground, cell: Cell) -> None:
     seen = matrix.run(ground, cell)
     assert seen.wrong == (), seen
