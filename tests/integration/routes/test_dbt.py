@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,22 @@ def test_a_worker_that_dies_beside_dbt_is_settled_by_the_marker(
     first, _ = mine.operations(run_id)
     assert first.state == state
     assert transfer.gone(first)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)
+def test_fifty_models_by_eight_threads_end_as_one_attempt(
+    live: LiveGate, transfer: LiveTransfer, tmp_path: Path
+) -> None:
+    """Users of the adapter met deadlocks in the catalog with more than one thread."""
+    models = {f"m{number:02}": (f"select cast({number} as int) as id", {}) for number in range(50)}
+    mine = project(live, tmp_path, models)
+    route = mine.route()
+    result = live.attempt(live.run_id(), route=DbtRoute(replace(route._plan, threads=8), live.observe)).run()
+    assert result.operation.state == "SUCCEEDED"
+    assert set(mine.models) <= transfer.tables()
+    assert set(mine.evidence(result.operation)["changes"].values()) == {"created"}
+    assert transfer.gone(result.operation)
 
 
 def test_a_worker_killed_in_the_middle_of_a_build(live: LiveGate, transfer: LiveTransfer, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.principal import new_mssql_principal
 from airflow_provider_dpone.drivers import (
     Secret,
     go_batches,
@@ -60,6 +62,16 @@ def test_a_text_that_no_driver_can_send_is_refused_without_the_password(
         connect(dsn)
     held = [refused.value, refused.value.__cause__, refused.value.__context__]
     assert all("pass}word" not in repr(vars(error)) + repr(error) for error in held if error is not None)
+
+
+def test_a_generated_password_is_long_enough_to_be_masked_and_is_part_of_no_name() -> None:
+    """Airflow masks nothing under five characters, and masking a part of a name would hide the name."""
+    for _ in range(100):
+        secret = Secret.generate().reveal()
+        names = [new_mssql_principal(str(uuid.uuid4()), "build").name, f"dpone_c_{uuid.uuid4().hex}"]
+        assert len(secret) >= 32
+        parts = {secret[at : at + 5] for at in range(len(secret) - 4)}
+        assert not [name for name in names if any(part in name for part in parts)]
 
 
 def test_a_dsn_does_not_show_its_password() -> None:

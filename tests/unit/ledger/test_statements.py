@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import airflow_provider_dpone
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.gate_profile import AUTHORITY_CLASSES, AuthorityClass
 from airflow_provider_dpone.drivers import load_sql
@@ -117,3 +119,11 @@ def test_two_spellings_of_one_login_are_refused(part: str, spelling: str) -> Non
     names: dict[str, Any] = {"controller": "one", "issuer": "one", "closer": "one", "others": ()}
     with pytest.raises(ConfigurationError, match="two spellings"):
         StandingLogins(**names | {part: [spelling] if part == "others" else spelling})
+
+
+def test_every_lock_belongs_to_a_transaction() -> None:
+    """One that belongs to a session outlives its transaction, in a pool for ever."""
+    texts = [path.read_text(encoding="utf-8") for path in Path(airflow_provider_dpone.__file__).parent.rglob("*.sql")]
+    taken = [line for text in texts for line in text.splitlines() if "sp_getapplock" in line]
+    assert taken
+    assert all("@LockOwner = N'Transaction'" in line for line in taken), taken
