@@ -3,7 +3,7 @@
     python dev/campaigns/fault_matrix.py [--minutes M] [--shard STEP ...] [--again]
 
 Runs cell after cell until all have run or the minutes are over; a shard is the cells of one step. Each cell is noted in
-docs/campaigns/fault-matrix.json as it ends, and docs/fault-matrix.md is written anew. Started again, it goes on with the
+docs/campaigns/fault-matrix.json as it ends, and at the end docs/fault-matrix.md is written anew. Started again, it goes on with the
 first cell that is not noted; `--again` runs those of the given shards again.
 
 `MSSQL_TEST_DSN` is not read: a run makes and drops databases, logins and the LOGON trigger of a whole server.
@@ -131,8 +131,8 @@ def page(notes: dict[str, Any]) -> str:
         "`dponectl` command, runs in a process of its own, meets the fault, is ended by `dponectl attempts settle` or",
         "`reconcile` where it left something to end, and then target rows, ledger, logins, roles, users, sessions and files are",
         "compared with the verdict. A cell shows the verdict that was declared for it by rule beforehand",
-        "(`tests/faults/cells.py`) and, after it, the one that was seen. The first of each step runs in `make test`",
-        "(`tests/integration/faults`).",
+        "(`tests/faults/cells.py`) and, after it, the one that was seen, with the command that was needed to come to it. A cell of",
+        "each step, and each fault at each moment, runs in `make test` (`tests/integration/faults`).",
         "",
         f"- **{len(cells)} of {len(CELLS)} cells have run, {len(broken)} not as declared.**",
     ]
@@ -177,7 +177,8 @@ def _unknown(cells: dict[str, Any]) -> int:
 def _shown(cell: Cell, noted: dict[str, Any] | None) -> str:
     if noted is None:
         return f"{cell.allowed}, not run"
-    return f"{noted['allowed']}, {noted['end']}" + (" **wrong**" if noted["wrong"] else "")
+    by = f" by {noted['command']}" if noted.get("command") else ""
+    return f"{noted['allowed']}, {noted['end']}{by}" + (" **wrong**" if noted["wrong"] else "")
 
 
 def main() -> int:
@@ -203,9 +204,9 @@ def main() -> int:
                 break
             noted = notes["cells"][str(cell)] = run_cell(standing, cell)
             options.notes.write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
-            options.page.write_text(page(notes), encoding="utf-8")
             print(f"{cell}: {noted['end']} in {noted['seconds']} s {'; '.join(noted['wrong'])}", flush=True)
     finally:
+        options.page.write_text(page(notes), encoding="utf-8")
         standing.leave()
     broken = [name for name, noted in notes["cells"].items() if noted["wrong"]]
     print(f"{len(notes['cells'])} of {len(CELLS)} cells have run; not as declared: {', '.join(broken) or 'none'}")
