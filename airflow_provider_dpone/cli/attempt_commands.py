@@ -9,7 +9,7 @@ import click
 from airflow_provider_dpone.attempts import Settlement
 from airflow_provider_dpone.attempts import sweep as sweep_ledger
 from airflow_provider_dpone.cli.context import configuration
-from airflow_provider_dpone.composition.services import resume_attempt
+from airflow_provider_dpone.composition.services import free_ledger, resume_attempt
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.ledger import AttemptStore
@@ -124,6 +124,8 @@ def sweep(context: click.Context, dag_id: str, run_id: str, tries_are_over: str)
         _record_reason(store, operation, tries_are_over)
         return resume_attempt(services, settings.release_root, operation)
 
+    if holder := free_ledger(services):
+        click.echo(f"ended {holder}, which held the ledger's lock")
     swept = sweep_ledger(store, is_over=is_over, settlement_of=settlement_of)
     for entry in swept:
         click.echo(_line(entry.operation) + (f"  not settled: {entry.error.reason}" if entry.error else ""))

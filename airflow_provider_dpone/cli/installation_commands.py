@@ -9,6 +9,7 @@ import click
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition import enrolment
 from airflow_provider_dpone.composition.profile_folder import read_profile_folder
+from airflow_provider_dpone.composition.services import free_ledger
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.contracts.gate_profile import (
     AUTHORITY_CLASSES,
@@ -133,6 +134,14 @@ def _receipt_line(standing: GateStanding, receipt: GateReceipt) -> str:
         f"{receipt.sha256}  gate profile {len(receipt.cases)} of {len(PROFILE_CASES['gate'])} on {receipt.engine}, "
         f"provider {receipt.product_version}: {'unlocks ' + unlocked if unlocked else 'unlocks nothing here'}"
     )
+
+
+@ledger.command()
+@click.pass_context
+def unlock(context: click.Context) -> None:
+    """End a session that holds the ledger's lock and has sent nothing for longer than anybody waits, as the closer."""
+    ended = free_ledger(configuration(context).services())
+    click.echo("no session stands still with the lock; nothing was ended" if ended is None else f"ended {ended}")
 
 
 @ledger.command()

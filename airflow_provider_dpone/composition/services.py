@@ -24,6 +24,7 @@ from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn
 from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect_autocommit
 from airflow_provider_dpone.drivers.postgres import PostgresDsn
 from airflow_provider_dpone.gates.clickhouse import ClickHouseGate
+from airflow_provider_dpone.gates.control_lock import SilentHolder, end_silent_holder
 from airflow_provider_dpone.gates.interface import WriterGate
 from airflow_provider_dpone.gates.mssql import MsSqlLoginGate
 from airflow_provider_dpone.gates.postgres import PostgresGate
@@ -150,6 +151,11 @@ def _at(dsn: MsSqlDsn, database: str) -> MsSqlDsn:
 def _connector(dsn: MsSqlDsn, database: str) -> Callable[[], Connection]:
     target = _at(dsn, database)
     return lambda: connect_autocommit(target)
+
+
+def free_ledger(services: GuardServices) -> SilentHolder | None:
+    """End a session that holds the ledger's lock and stands still; answers which. See `gates.control_lock`."""
+    return end_silent_holder(_connector(services.closer, services.controller.database), services.ledger)
 
 
 def gates_for(services: GuardServices) -> Gates:

@@ -249,6 +249,8 @@ class ControlLedger:
                 happened="the exclusive control lock was not granted: "
                 + _LOCK_RESULTS.get(lock_result, f"sp_getapplock answered {lock_result}")
                 + ".",
+                check="whether somebody works on the ledger, then repeat the same call. A session that holds the lock and"
+                " stands still (a paused worker) is ended by `dponectl ledger unlock` and by the maintenance DAG.",
                 details={"lock_result": lock_result},
             )
         if (count, state) != (1, 1) or type(transaction_id) is not int or transaction_id <= 0:

@@ -39,12 +39,14 @@ class SweepAttempts(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, str]:
         from airflow_provider_dpone.attempts import sweep
-        from airflow_provider_dpone.composition.services import resume_attempt
+        from airflow_provider_dpone.composition.services import free_ledger, resume_attempt
         from airflow_provider_dpone.hooks.roles import release_root
         from airflow_provider_dpone.ledger import AttemptStore
 
         services = (self.roles or GuardRoles()).services()
         root = release_root(self.release_root)
+        # A worker that stands still in the middle of a change would keep everybody from settling anything.
+        free_ledger(services)
         ti = context["ti"]
 
         def is_over(operation: Operation) -> bool:

@@ -248,6 +248,7 @@ def test_a_sweep_takes_airflows_word_and_no_other(monkeypatch: pytest.MonkeyPatc
             asked[each.coordinates.task_id] = is_over(each)
         return ()
 
+    monkeypatch.setattr(composition_services, "free_ledger", lambda _: None)
     monkeypatch.setattr(attempts_package, "sweep", sweep)
     monkeypatch.setattr(ledger, "AttemptStore", lambda *_: None)
     monkeypatch.setattr(GuardRoles, "services", lambda _: SimpleNamespace(control=None, ledger=None))

@@ -249,3 +249,26 @@ def test_work_whose_success_airflow_does_not_take_is_not_failed(
         assert airlines() == new_rows
     assert flights.tries(dag, run, task_id, map_index) == [(1, "SUCCEEDED")]
     assert flights.writers_left(flights.operation(dag, run, task_id, map_index)) == []
+
+
+@pytest.mark.campaign
+def test_a_worker_that_stands_still_with_the_ledgers_lock_is_ended_by_the_sweep(
+    flights: Flights, tasks: TaskProcesses, configuration: Path, airlines: Any, new_rows: Any
+) -> None:
+    """Paused in the middle of its admission: the next try waits in vain, and what was begun is undone."""
+    run = run_id()
+    zombie = tasks.start(REFERENCE, LOAD, run, map_index=AIRLINES, wait_at="admit_once/before")
+    zombie.reached()
+    zombie.freeze()
+    said, waited = tasks.run(REFERENCE, LOAD, run, map_index=AIRLINES, try_number=2)
+    assert said == "failed" and "control_lock" in waited.words()
+    sweep(configuration, REFERENCE, run)
+    said, successor = tasks.run(REFERENCE, LOAD, run, map_index=AIRLINES, try_number=3)
+    assert said == "success", successor.words()
+
+    zombie.go()
+    zombie.thaw()
+
+    assert zombie.ended() == "failed", zombie.words()
+    assert flights.tries(REFERENCE, run, LOAD, AIRLINES) == [(3, "SUCCEEDED")]
+    assert airlines() == new_rows

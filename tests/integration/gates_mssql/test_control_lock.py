@@ -1,0 +1,80 @@
+"""A session that holds the ledger's lock and stands still is ended; one that works, or has just begun, is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
+from airflow_provider_dpone.drivers import drain
+from airflow_provider_dpone.drivers.mssql import connect_autocommit
+from airflow_provider_dpone.gates.control_lock import end_silent_holder
+from airflow_provider_dpone.ledger import AttemptStore
+from tests.support.live_gate import LiveGate, autocommit
+
+HOLD = (
+    "BEGIN TRANSACTION; DECLARE @r int; EXEC @r = sys.sp_getapplock @Resource = N'dpone:composition-control:v1', "
+    "@LockMode = N'Exclusive', @LockOwner = N'Transaction', @LockTimeout = 5000; SELECT @r;"
+)
+
+
+@contextmanager
+def held(live: LiveGate) -> Iterator[Any]:
+    """A worker that stands still between two batches."""
+    with autocommit(live.controller) as connection:
+        assert drain(connection, HOLD) == [[(0,)]]
+        yield connection
+
+
+def end(live: LiveGate, *, patience: int = 0, role: str = "closer") -> Any:
+    settings = replace(live.settings, lock_timeout_seconds=patience)
+    return end_silent_holder(lambda: connect_autocommit(getattr(live, role)), settings)
+
+
+def admit(live: LiveGate) -> str:
+    """What everybody else wants to do meanwhile."""
+    attempt = live.attempt(live.run_id())
+    attempt._ledger = AttemptStore(live.control, replace(live.settings, lock_timeout_seconds=1))
+    return attempt.admit().state
+
+
+def test_a_silent_holder_stops_everybody_until_it_is_ended(live: LiveGate) -> None:
+    with held(live) as paused:
+        with pytest.raises(ControlUnavailable, match="dponectl ledger unlock") as refused:
+            admit(live)
+        assert refused.value.reason == "control_lock"
+        time.sleep(1.1)  # the server counts whole seconds
+        ended = end(live)
+        assert (ended.login, ended.seconds >= 1) == (live.controller.user, True)
+        assert admit(live) == "RUNNING"
+        with pytest.raises(Exception, match=r"(?i)connection|communication|session"):
+            drain(paused, "COMMIT TRANSACTION;")
+    assert end(live) is None
+
+
+def test_a_holder_that_was_heard_of_a_moment_ago_is_left_alone(live: LiveGate) -> None:
+    with held(live) as holder:
+        assert end(live, patience=30) is None
+        assert drain(holder, "SELECT @@TRANCOUNT;") == [[(1,)]]
+
+
+def test_a_holder_that_works_is_left_alone_however_long(live: LiveGate) -> None:
+    with held(live) as holder:
+        working = threading.Thread(target=drain, args=(holder, "WAITFOR DELAY '00:00:03';"))
+        working.start()
+        time.sleep(1.5)
+        assert end(live) is None
+        working.join()
+        assert drain(holder, "SELECT @@TRANCOUNT;") == [[(1,)]]
+
+
+def test_an_account_that_cannot_see_or_end_sessions_is_named(live: LiveGate) -> None:
+    with held(live), pytest.raises(ConfigurationError, match="role_right_missing"):
+        time.sleep(1.1)
+        end(live, role="issuer")
