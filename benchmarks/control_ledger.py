@@ -252,7 +252,7 @@ def history(stack: Stack, report: Report, sizes: Sequence[int]) -> None:
     rows, counts = [], set()
     for owners in (0, *sizes):
         operations = 10 * owners if owners <= 1000 else owners
-        ledger = _ledger(stack)
+        ledger = new_ledger(stack)
         if owners:
             LongHistory(owners, operations // owners).plant(ledger.dsn)
         taken, seconds = _counted(ledger), _timed(ledger)
@@ -297,7 +297,8 @@ def _timed(ledger: LiveLedger, times: int = 5) -> list[float]:
     return [statistics.median(each) for each in zip(*found, strict=True)]
 
 
-def _ledger(stack: Stack) -> LiveLedger:
+def new_ledger(stack: Stack) -> LiveLedger:
+    """A ledger of its own on the stack, open for activations."""
     name = f"ledger_{secrets.token_hex(4)}"
     with closing(connect(stack.master)) as connection:
         connection.setautocommit(True)  # type: ignore[attr-defined]  # mssql-python's connection
@@ -307,7 +308,7 @@ def _ledger(stack: Stack) -> LiveLedger:
 
 def admissions(stack: Stack, report: Report) -> None:
     report.heading("Admissions at the same time")
-    ledger = _ledger(stack)
+    ledger = new_ledger(stack)
     wide = ledger.active(64)
     narrow = ledger.active(2)
     twin = ledger.attempt(ledger.active(2))
@@ -356,7 +357,7 @@ def together(count: int, call: Callable[[int], object]) -> tuple[float, list[obj
 
 def readers(stack: Stack, report: Report) -> None:
     report.heading("Reading while a writer holds the lock and has written")
-    ledger = _ledger(stack)
+    ledger = new_ledger(stack)
     activation = ledger.active()
     operation = ledger.admit(activation, principals=ledger.login())
     key = operation.attempt_sha256
@@ -405,11 +406,12 @@ def header() -> list[str]:
     ]
 
 
-def write(report: Report, output: Path) -> None:
+def write(report: Report, output: Path, begin: str = BEGIN, end: str = END) -> None:
+    """Put the report between two marks of a file."""
     text = output.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    output.write_text(f"{before}{BEGIN}\n" + "\n".join(report.lines) + f"\n\n{END}{after}", encoding="utf-8")
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    output.write_text(f"{before}{begin}\n" + "\n".join(report.lines) + f"\n\n{end}{after}", encoding="utf-8")
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from airflow_provider_dpone.cli.attempt_commands import attempts
+from airflow_provider_dpone.cli.campaign_commands import campaign
 from airflow_provider_dpone.cli.component_check import component_check
 from airflow_provider_dpone.cli.composition_commands import compose, composition
 from airflow_provider_dpone.cli.configuration import Configuration
@@ -29,7 +30,7 @@ def cli(context: click.Context, config: Path | None) -> None:
     context.obj = None if config is None else Configuration.read(config)
 
 
-for command in (ledger, gate, target, source, compose, composition, attempts, component_check):
+for command in (ledger, gate, target, source, compose, composition, campaign, attempts, component_check):
     cli.add_command(command)
 
 

@@ -362,7 +362,7 @@ def _pins(
     pack = {
         "schema": "dpone.workload-pack.v1",
         "manifest": options,
-        "files": {path: entry for path, entry in files.items() if _of_workload(manifest, path)},
+        "files": _files_of(manifest, files),
         "relations": [relation.document() for relation in relations],
     }
     plan = {
@@ -376,10 +376,13 @@ def _pins(
     return canonical.exact_sha256(pack), canonical.exact_sha256(plan)
 
 
-def _of_workload(manifest: WorkloadManifest, path: str) -> bool:
+def _files_of(manifest: WorkloadManifest, files: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The files that a workload is made of, its manifest aside. Only a dbt project takes a look at all of them."""
     if isinstance(manifest, NativeDbt):
-        return path.startswith(f"{manifest.dbt.project}/")
-    return isinstance(manifest, ArchivedTransfer) and path == manifest.source.sql
+        return {path: entry for path, entry in files.items() if path.startswith(f"{manifest.dbt.project}/")}
+    if isinstance(manifest, ArchivedTransfer) and manifest.source.sql is not None:
+        return {manifest.source.sql: files[manifest.source.sql]}
+    return {}
 
 
 def _document(

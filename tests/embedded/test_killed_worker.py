@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from dpone_demo import loading, provisioning
-from dpone_demo.airflow_api import AirflowApi
+from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from dpone_demo.campaign import Campaign
 from dpone_embedded import Stack
 

@@ -73,7 +73,7 @@ def _embedded(arguments: argparse.Namespace) -> int:
         end = "it stays up" if keep else "it ends with this run; --keep leaves it up"
         print(f"  Airflow UI: {airflow.url}  user {airflow.user}  password {airflow.password}  ({end})", flush=True)
         campaign = Campaign(stack, release_root, gate_profile.folder)
-        reconciled = campaign.run(clock.phase, chaos=arguments.chaos)
+        reconciled = campaign.run(clock.phase, chaos=arguments.chaos, retire=not keep)
         clock.total()
         print(f"Evidence: {campaign.evidence}")
         if keep:

@@ -11,22 +11,22 @@ import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
+from airflow_provider_dpone.campaign import AirflowApi, EvidenceFolder
+from airflow_provider_dpone.campaign import Campaign as CampaignRun
+from airflow_provider_dpone.campaign.run import Try
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.factory import build_composition_activation
 from airflow_provider_dpone.composition.profile_folder import read_profile_folder
 from airflow_provider_dpone.composition.services import GuardServices
 from airflow_provider_dpone.contracts.gate_profile import PROFILE_CASES
-from airflow_provider_dpone.ledger import ActivationStore
+from airflow_provider_dpone.ledger import Activation, ActivationStore, AttemptStore, GateReceiptStore
 from dpone_demo import leftovers, provisioning
-from dpone_demo.airflow_api import AirflowApi
 from dpone_demo.chaos import DbtKiller
 from dpone_demo.installation import Installation
 
 PARENT = "flights_parent"
 CONSTITUENTS = ("flights_reference", "flights_warehouse", "flights_publish")
-GUARDED = ("GuardedDbtRun", "PostgresToMsSql", "MsSqlToClickHouse")
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
 Phase = Callable[[str], AbstractContextManager[None]]
@@ -43,8 +43,11 @@ class Campaign:
         self._run_id = f"demo__{stamp}__{uuid.uuid4().hex[:6]}"
         self.evidence = stack.state.path / "evidence" / stamp
 
-    def run(self, phase: Phase, *, chaos: bool) -> bool:
-        """Everything after the start of the stack. True only if the independent reconciliation holds."""
+    def run(self, phase: Phase, *, chaos: bool, retire: bool = True) -> bool:
+        """Everything after the start of the stack. True only if the independent reconciliation holds.
+
+        With `retire` the activation is taken out of force at the end; without, its DAGs can be triggered again.
+        """
         self.evidence.mkdir(parents=True)
         with phase("provision databases, accounts, ledger and gates (once)"):
             services = provisioning.provision(self._stack, self._root)
@@ -53,12 +56,30 @@ class Campaign:
         with phase("wait for the gate profile, which opens activation, and record it"):
             self._open_door(services)
         self._settle_leftovers(services)
+        steps = self._steps(services)
         with phase("build the release and put it in force"):
-            self._activate(services)
+            active = self._activate(services, steps)
         with phase("run the composition in Airflow"):
-            tries = self._run_dags(chaos)
+            tries = self._run_dags(steps, chaos)
         with phase("reconcile, with a program that knows nothing of the provider"):
-            return self._reconcile(tries)
+            reconciled = self._reconcile(tries)
+            steps.reconciled(reconciled)
+        if retire:
+            with phase("retire the activation (no SQL is undone)"):
+                steps.retire(active)
+        return reconciled
+
+    def _steps(self, services: GuardServices) -> CampaignRun:
+        steps = CampaignRun(
+            activation=build_composition_activation(self._root, services),
+            attempts=AttemptStore(services.control, services.ledger),
+            airflow=self._api(),
+            evidence=EvidenceFolder(self.evidence),
+            say=lambda line: print(line, flush=True),
+        )
+        server = GateReceiptStore(services.control, services.ledger).standing().server
+        steps.begin(SOURCE, f"{server.name} {server.product_version}")
+        return steps
 
     def _open_door(self, services: GuardServices) -> None:
         folder = self._gate_profile()
@@ -83,7 +104,7 @@ class Campaign:
                 flush=True,
             )
 
-    def _activate(self, services: GuardServices) -> None:
+    def _activate(self, services: GuardServices, steps: CampaignRun) -> Activation:
         frozen = self._frozen_release()
         store = ActivationStore(services.control, services.ledger)
         activation = build_composition_activation(self._root, services)
@@ -91,8 +112,7 @@ class Campaign:
             # One that a killed run left prepared holds its guards although no task ever ran under it.
             if earlier.state != "RETIRED":
                 activation.retire(earlier.activation_id)
-        active = activation.activate(frozen)
-        self._write("activation.json", {"activation_id": active.activation_id, "epochs": active.guard_epochs})
+        return steps.put_in_force(frozen)
 
     def _frozen_release(self) -> Path:
         building = self._root / "releases" / f"building-{uuid.uuid4().hex}"
@@ -106,42 +126,22 @@ class Campaign:
             building.rename(folder)
         return folder
 
-    def _run_dags(self, chaos: bool) -> list[list[Any]]:
+    def _run_dags(self, steps: CampaignRun, chaos: bool) -> list[Try]:
         api = self._api()
         for connection_id, fields in provisioning.airflow_connections(self._stack).items():
             api.put_connection(connection_id, fields)
-        for dag_id in (*CONSTITUENTS, PARENT):
-            api.wait_for_dag(dag_id)
-            api.unpause(dag_id)
-        api.trigger(PARENT, self._run_id, {})
         killer = DbtKiller(self._stack.state.path)
-        state = api.wait_for_run(PARENT, self._run_id, timeout=900, each=killer if chaos else _nothing)
-        instances = self._task_instances(api)
-        self._write("airflow.json", {"parent": {"run_id": self._run_id, "state": state}, "task_instances": instances})
+        tries = steps.run_dags(PARENT, CONSTITUENTS, self._run_id, each=killer if chaos else _nothing)
         if chaos and killer.killed is None:
             raise TimeoutError("dbt was never seen running, so nothing was killed: the chaos run proves nothing")
-        return [
-            [ti["dag_id"], ti["dag_run_id"], ti["task_id"], ti["map_index"], number]
-            for ti in instances
-            if ti["operator"] in GUARDED
-            for number in range(1, ti["try_number"] + 1)
-        ]
+        return tries
 
     def _api(self) -> AirflowApi:
         airflow = self._stack.addresses.airflow
         assert airflow is not None
         return AirflowApi(airflow.url, airflow.user, airflow.password)
 
-    def _task_instances(self, api: AirflowApi) -> list[dict[str, Any]]:
-        """The constituents' task instances: the parent gives its own run id to the runs that it triggers."""
-        names = ("operator", "dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
-        return [
-            {name: instance[name] for name in names}
-            for dag_id in CONSTITUENTS
-            for instance in api.task_instances(dag_id, self._run_id)
-        ]
-
-    def _reconcile(self, tries: list[list[Any]]) -> bool:
+    def _reconcile(self, tries: list[Try]) -> bool:
         addresses = {**provisioning.reconciler_addresses(self._stack), "expected_tries": tries}
         finished = subprocess.run(
             [sys.executable, "-m", "dpone_reconcile", str(self.evidence / "reconciliation.json")],
@@ -150,9 +150,6 @@ class Campaign:
             check=False,
         )
         return finished.returncode == 0
-
-    def _write(self, name: str, document: object) -> None:
-        (self.evidence / name).write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def _nothing() -> None:

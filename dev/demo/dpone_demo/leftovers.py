@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from airflow_provider_dpone.attempts import Settlement
+from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from airflow_provider_dpone.composition.services import GuardServices, resume_attempt
 from airflow_provider_dpone.contracts.errors import NotQuiescent, OutcomeUnknown
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.ledger import AttemptStore
-from dpone_demo.airflow_api import AirflowApi
 
 #: How long a closed writer may take to vanish.
 QUIESCENCE_SECONDS = 60.0

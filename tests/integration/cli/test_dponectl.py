@@ -99,6 +99,43 @@ def test_the_life_of_an_activation(dponectl: Dponectl, released: Path) -> None:
     assert "activation_over" in dponectl.refused("composition", "reconcile", first)
 
 
+def test_a_prepared_activation_is_named_until_it_is_ended(dponectl: Dponectl, released: Path) -> None:
+    code, out, err = dponectl("composition", "prepare", str(released))
+    assert code == 0, err
+    prepared = out.split()[0]
+    assert f"{prepared}  PREPARED" in out
+    code, out, _ = dponectl("composition", "status")
+    assert code == 3 and f"This ends it: dponectl composition reconcile {prepared}" in out
+    assert f"{prepared}  ACTIVE" in dponectl("composition", "reconcile", prepared)[1]
+    code, out, _ = dponectl("composition", "status", "--json")
+    standing = json.loads(out)
+    assert code == 0 and standing["current"]["state"] == "ACTIVE" and standing["unfinished"] == []
+
+    code, out, err = dponectl("composition", "activate", str(released), "--drain", "--patience", "5")
+    assert code == 0, err
+    successor = out.split()[0]
+    assert successor != prepared and f"{prepared}  RETIRED" in dponectl("composition", "retire", prepared)[1]
+    code, out, err = dponectl("composition", "rollback", "--patience", "5")
+    assert code == 0, err
+    assert "No SQL is undone" in out
+    back = out.split()[0]
+    assert len({prepared, successor, back}) == 3
+    code, out, _ = dponectl("composition", "retire", back)
+    assert code == 0 and "No SQL is undone" in out
+
+    given_up = dponectl("composition", "prepare", str(released))[1].split()[0]
+    assert f"{given_up}  RETIRED" in dponectl("composition", "retire", given_up)[1]
+    assert dponectl("composition", "status")[0] == 0
+
+
+def test_a_release_is_verified_and_shown(dponectl: Dponectl, released: Path) -> None:
+    code, out, err = dponectl("compose", "verify", str(released), "--executable")
+    assert code == 0, err
+    assert "3 workloads" in out and "executable: postgres_mssql_full_refresh_v1, sqlserver_dbt_v1" in out
+    assert "release_id" in dponectl.refused("compose", "verify", str(released), "--expect", NOBODY)
+    assert "dpone://dw/raw/planes" in dponectl("compose", "show", str(released))[1]
+
+
 def test_closing_needs_no_release_and_the_outcome_does(dponectl: Dponectl, live: LiveGate, active: str) -> None:
     key = admitted(dponectl, live.run_id()).attempt_sha256
     dponectl.refused("attempts", "close", key)

@@ -1,0 +1,206 @@
+"""A campaign, with an Airflow that answers from a script: what it says while it runs, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_dpone.campaign import AirflowApi, Campaign, EvidenceFolder
+from airflow_provider_dpone.campaign import run as campaign_run
+from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, Overlap
+from tests.support.compositions import Store, activation, write_source
+
+RUN = "campaign__1"
+
+
+def instance(task: str, state: str | None, attempt: int = 1, operator: str = "PostgresToMsSql") -> dict[str, Any]:
+    return {
+        "operator": operator,
+        "dag_id": "d",
+        "dag_run_id": RUN,
+        "task_id": task,
+        "map_index": -1,
+        "try_number": attempt,
+        "state": state,
+        "id": f"{task} {attempt}",
+    }
+
+
+class Airflow(BaseHTTPRequestHandler):
+    """The parent runs for as long as there are scripted looks at its constituent."""
+
+    looks: list[list[dict[str, Any]]]
+    asked: list[tuple[str, str]]
+    end = "success"
+
+    def log_message(self, *_: Any) -> None:
+        return None
+
+    def answer(self, document: object, status: int = 200) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(("POST", self.path))
+        self.answer({"access_token": "t"} if self.path == "/auth/token" else {})
+
+    do_PATCH = do_POST
+
+    def do_GET(self) -> None:
+        self.asked.append(("GET", self.path))
+        if "taskInstances" in self.path:
+            now = self.looks[0] if len(self.looks) == 1 else self.looks.pop(0)
+            offset = int(self.path.rsplit("offset=", 1)[1])
+            self.answer({"task_instances": now[offset : offset + 100]})
+        elif f"/dags/parent/dagRuns/{RUN}" in self.path:
+            self.answer({"state": self.end if len(self.looks) == 1 else "running"})
+        elif "/dagRuns/" in self.path:
+            self.answer({"state": "success"}) if "/d/" in self.path else self.answer({}, 404)
+        else:
+            self.answer({})
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Airflow]]:
+    monkeypatch.setattr(campaign_run.time, "sleep", lambda _: None)
+
+    class Scripted(Airflow):
+        looks, asked = [[]], []
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        Scripted.url = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]  # for the fixture's users
+        yield Scripted
+        server.shutdown()
+        thread.join()
+
+
+class NoAttempts:
+    """A ledger in which no attempt was admitted."""
+
+    def find(self, *_: Any) -> tuple[()]:
+        return ()
+
+
+@pytest.fixture
+def campaign(airflow: type[Airflow], tmp_path: Path) -> tuple[Campaign, list[str], Store]:
+    store, said = Store(), list[str]()
+    evidence = EvidenceFolder(tmp_path / "evidence")
+    evidence.create()
+    made = Campaign(
+        activation=activation(tmp_path / "root", store),
+        attempts=NoAttempts(),  # type: ignore[arg-type]  # the one call that is made
+        airflow=AirflowApi(airflow.url, "u", "p"),  # type: ignore[attr-defined]  # set by the fixture
+        evidence=evidence,
+        say=said.append,
+    )
+    made.begin(Path(__file__).parent, "a server 16.0")
+    return made, said, store
+
+
+def document(tmp_path: Path, name: str) -> Any:
+    return json.loads((tmp_path / "evidence" / name).read_text())
+
+
+def test_every_change_of_a_task_is_said_once_and_everything_is_kept(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow], tmp_path: Path
+) -> None:
+    steps, said, store = campaign
+    release.build(write_source(tmp_path / "source"), tmp_path / "release")
+    active = steps.put_in_force(tmp_path / "release")
+    many = [instance(f"t{number}", "success") for number in range(120)]
+    airflow.looks = [
+        [instance("load", None)],
+        [instance("load", "running")],
+        [instance("load", "running")],
+        [instance("load", "running", 2)],
+        [instance("load", "success", 2), *many],
+    ]
+    tries = steps.run_dags("parent", ["d", "never_triggered"], RUN)
+    lines = [line.split("s  ")[1] for line in said if "load" in line]
+    assert lines == ["d.load: running", "d.load: running, try 2", "d.load: success, try 2"]
+    assert len(tries) == 122 and tries[:2] == [("d", RUN, "load", -1, 1), ("d", RUN, "load", -1, 2)]
+    steps.reconciled(True)
+    assert steps.succeeded
+    retired = steps.retire(active)
+    assert retired is not None and retired.state == "RETIRED" and set(store.states.values()) == {"RETIRED"}
+
+    about = document(tmp_path, "campaign.json")
+    assert about["server"] == "a server 16.0" and about["versions"]["python"] and len(about["source"]["commit"]) == 40
+    assert {name: step["result"] for name, step in about["steps"].items() if name != "attempts"} == {
+        "put_in_force": "ACTIVE",
+        "dags_loaded": ["d", "never_triggered", "parent"],
+        "run": "success",
+        "reconciled": True,
+        "retired": "RETIRED",
+    }
+    assert document(tmp_path, "activation.json")["activation_id"] == active.activation_id
+    parent = document(tmp_path, "parent.json")
+    assert {each["workload_id"] for each in parent["workloads"]} == {"planes", "delays"}
+    assert len(document(tmp_path, "airflow.json")["task_instances"]) == 121
+    assert [tuple(each) for each in document(tmp_path, "tries.json")] == tries
+
+
+def test_a_failed_parent_is_no_success(campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow]) -> None:
+    steps, _, _ = campaign
+    airflow.end = "failed"
+    steps.run_dags("parent", ["d"], RUN)
+    assert not steps.succeeded
+
+
+def test_a_run_that_does_not_end_is_an_error_and_retires_nothing(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow], tmp_path: Path
+) -> None:
+    steps, _, store = campaign
+    release.build(write_source(tmp_path / "source"), tmp_path / "release")
+    steps.put_in_force(tmp_path / "release")
+    airflow.end = "running"
+    with pytest.raises(TimeoutError, match="still running"):
+        steps.run_dags("parent", ["d"], RUN, timeout=0)
+    assert set(store.states.values()) == {"ACTIVE"}
+    assert "retired" not in document(tmp_path, "campaign.json")["steps"]
+
+
+def test_an_unresolved_attempt_at_the_end_stands_in_the_evidence(
+    campaign: tuple[Campaign, list[str], Store], tmp_path: Path
+) -> None:
+    steps, _, store = campaign
+    release.build(write_source(tmp_path / "source"), tmp_path / "release")
+    active = steps.put_in_force(tmp_path / "release")
+
+    def blocked(_: Any) -> Any:
+        raise Overlap("owner_unresolved", blockers=["sha256:1 (COMMIT_UNKNOWN)"])
+
+    store.finalize_retirement = blocked  # type: ignore[method-assign]  # as a ledger with an unknown outcome
+    with pytest.raises(Overlap):
+        steps.retire(active)
+    retired = document(tmp_path, "campaign.json")["steps"]["retired"]["result"]
+    assert retired["blockers"] == ["sha256:1 (COMMIT_UNKNOWN)"]
+    assert set(store.states.values()) == {"RETIRING"}
+
+
+def test_a_folder_of_another_campaign_is_refused(tmp_path: Path) -> None:
+    EvidenceFolder(tmp_path / "one").create()
+    with pytest.raises(FileExistsError):
+        EvidenceFolder(tmp_path / "one").create()
+
+
+def test_an_airflow_that_is_not_there_or_refuses_is_one_clear_error(airflow: type[Airflow]) -> None:
+    with pytest.raises(ControlUnavailable, match="airflow_unreachable"):
+        AirflowApi("http://127.0.0.1:1", "u", "secret-of-airflow")
+    api = AirflowApi(airflow.url, "u", "p")  # type: ignore[attr-defined]  # set by the fixture
+    with pytest.raises(ConfigurationError, match="airflow_refused") as refused:
+        api.run_state("other", RUN)
+    assert "404" in str(refused.value)
