@@ -149,8 +149,9 @@ def page(notes: dict[str, Any]) -> str:
         "| fault | what happens at the point |",
         "|---|---|",
         "| exception | an exception is raised there |",
-        "| hang | the process hangs until its timeout raises, as Airflow's does, what no `except Exception` catches |",
-        "| kill | SIGKILL |",
+        "| hang | the process hangs until its timeout raises, as Airflow's does, what no `except Exception` catches; applied: it"
+        " awaits the reply, which is held back |",
+        "| kill | SIGKILL; applied: while it awaits the reply, which is held back |",
         "| reset, close | before: the request is lost with its connection, which is reset or closed; applied: its reply is;"
         " acknowledged: every connection of the process is. For `dbt_build`: every connection, then |",
         "| duplicate | the same try (or command) is started a second time, and runs to its end first where it can |",

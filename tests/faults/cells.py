@@ -21,7 +21,8 @@ from tests.faults.worker import Fault
 from tests.support.tcp_proxy import Ending
 
 FAULTS: tuple[Fault, ...] = get_args(Fault)
-ON_THE_WIRE: dict[Fault, Ending] = {"reset": "reset", "close": "close"}
+#: What becomes of a connection whose message is lost. Who awaits a reply that does not come hangs, or is killed so.
+ON_THE_WIRE: dict[Fault, Ending] = {"reset": "reset", "close": "close", "hang": "wait", "kill": "wait"}
 
 #: What is run to come to a step: a try of `planes` unless it is said here, and which time it comes there.
 _WORKLOAD: dict[str, Workload] = {
@@ -100,7 +101,7 @@ class Cell:
     @property
     def allowed(self) -> str:
         """The one end that this cell may have."""
-        on_the_wire = self.fault in ON_THE_WIRE
+        on_the_wire = self.fault in ("reset", "close")
         if self.step == "end_session":
             return "FAILED"  # its try hangs right before its COMMIT
         if self.fault == "duplicate":

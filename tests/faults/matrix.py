@@ -57,9 +57,10 @@ class _Run:
             "fault": cell.fault,
             "number": cell.number,
         }
-        if cell.fault in ON_THE_WIRE and cell.moment == "applied" and cell.step != "dbt_build":
-            # The reply is lost on its way: that is arranged before the request is sent.
-            self._given["moment"] = "before"
+        self._loses_the_reply = cell.fault in ON_THE_WIRE and cell.moment == "applied" and cell.step != "dbt_build"
+        if self._loses_the_reply:
+            # The reply does not arrive: that is arranged before the request is sent.
+            self._given |= {"moment": "before", "on_the_wire": True}
 
     def seen(self) -> Seen:
         with self._ground.proxies() as (config, ways):
@@ -103,11 +104,14 @@ class _Run:
             self._wrong += self._doubled(second)
             if not self._cell.holds_a_lock:
                 worker.go_on()
-        elif self._cell.fault in ON_THE_WIRE:
-            met = self._lose(ON_THE_WIRE[self._cell.fault])
+        elif self._loses_the_reply or self._cell.fault in ("reset", "close"):
+            way = self._lose(ON_THE_WIRE[self._cell.fault])
             worker.go_on()
+            if way is not None and self._cell.fault in ("hang", "kill"):
+                self._wait_for(lambda: way.has_lost)
+                (worker.kill if self._cell.fault == "kill" else worker.time_out)()
             ended = worker.end()
-            if met is not None and met.met == 0:
+            if way is not None and not way.has_lost:
                 self._wrong.append("no message was lost")
             return ended
         return worker.end()
@@ -130,9 +134,13 @@ class _Run:
 
     def _wait_for_a_session(self) -> None:
         """dbt has a session, and is at work."""
-        way, deadline = self._ways["mssql"], time.monotonic() + 60
+        way = self._ways["mssql"]
         opened = way.opened
-        while way.opened == opened and time.monotonic() < deadline:
+        self._wait_for(lambda: way.opened > opened)
+
+    def _wait_for(self, true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not true() and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def _doubled(self, twin: Worker) -> list[str]:

@@ -24,7 +24,8 @@ from typing import IO, Any, Literal
 ROOT = Path(__file__).resolve().parents[2]
 
 #: What can happen at a point. "reset" and "close" are the starter's: it breaks connections while the worker waits; so is
-#: "duplicate", the same try a second time.
+#: "duplicate", the same try a second time. A worker that awaits a reply hangs, and is killed, while its reply is held back:
+#: that is arranged with the starter, too (`on_the_wire`).
 Fault = Literal["exception", "hang", "kill", "reset", "close", "duplicate"]
 
 #: How long a worker hangs before its timeout, in seconds: as long as it takes to be sure that it hangs.
@@ -69,6 +70,7 @@ class ArmedPoint:
         self._point = (given["step"], given["moment"])
         self._fault: Fault = given["fault"]
         self._left: int = given["number"]
+        self._on_the_wire: bool = given.get("on_the_wire", False)
         self._talk = talk
 
     def __call__(self, step: str, moment: str) -> None:
@@ -78,6 +80,9 @@ class ArmedPoint:
         if self._left != -1:
             return
         self._talk.say({"reached": [step, moment]})
+        if self._on_the_wire:
+            self._wait_for_the_starter()
+            return
         if self._fault == "exception":
             raise Injected(f"{moment} of {step}")
         if self._fault == "hang":
@@ -86,6 +91,9 @@ class ArmedPoint:
                 time.sleep(60)
         if self._fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        self._wait_for_the_starter()
+
+    def _wait_for_the_starter(self) -> None:
         if self._talk.hear() is None:
             os._exit(1)
 
@@ -211,10 +219,16 @@ class Worker:
         return self._ended
 
     def kill(self) -> None:
-        if self._ended is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+
+    def time_out(self) -> None:
+        """Its timeout raises, wherever it is."""
+        self._signal(signal.SIGALRM)
+
+    def _signal(self, number: int) -> None:
+        if self._ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def _next(self) -> None:
         message = self._talk.hear()

@@ -25,8 +25,8 @@ from typing import Literal
 
 Loss = Literal["reply", "request"]
 #: How the connection ends: both sides are reset, both are closed, or only the client is told and the server keeps a
-#: session whose client is gone (a cable that was cut).
-Ending = Literal["reset", "close", "cut"]
+#: session whose client is gone (a cable that was cut); or it does not, and the client waits.
+Ending = Literal["reset", "close", "cut", "wait"]
 
 _RESET = struct.pack("ii", 1, 0)
 _ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,8 @@ class _Pair:
         self.fate = fate
         self._count = count
         self._broken: Fate | None = None
+        #: Set when the loss has happened: the request, or the reply, had come as far as here.
+        self.broken = threading.Event()
         self._held = b""
 
     def run(self) -> None:
@@ -83,7 +85,9 @@ class _Pair:
         part = data[: fate.passing]
         sink.sendall(part)
         self._held = data[len(part) :]
-        self.end_by(fate.ending)
+        self.broken.set()
+        if fate.ending != "wait":
+            self.end_by(fate.ending)
 
     def _ended(self) -> None:
         """One side went away by itself; so does the other, unless the cable was cut."""
@@ -152,6 +156,11 @@ class TcpProxy:
         """The open connections are lost now, whatever is on its way on them."""
         for pair in list(self._pairs):
             pair.end_by(ending)
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether a message was lost on some connection."""
+        return any(pair.broken.is_set() for pair in list(self._pairs))
 
     @property
     def opened(self) -> int:
