@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SCHEMA = "dpone.postgres-gate-observation.v1"
 _CONTROL_LIFETIME = timedelta(minutes=5)
 #: How often a role is tried to be barred whose sessions hold it and come back. The last try waits longer.
-_BAR_TRIES = 5
+_BAR_TRIES = 20
 
 _log = logging.getLogger(__name__)
 
@@ -265,27 +265,31 @@ class PostgresGate:
         return self._observation(operation, principal, "CLOSED_GATES")
 
     def _bar(self, issuer: Session, name: str) -> None:
-        """Bar the role; a session of its own that keeps its row locked (it may set its password) is ended first."""
+        """Bar the role, also where its own sessions keep its row locked (it may set its password), and come back."""
         import psycopg
 
-        for _ in range(_BAR_TRIES - 1):
-            try:
-                postgres_roles.bar(issuer, name, patient=False)
-            except psycopg.errors.LockNotAvailable:
-                _log.warning("%s is locked by somebody; ending its sessions before it is barred", name)
-                if not self._end_own(issuer, name):
-                    break
-            else:
-                return
-        postgres_roles.bar(issuer, name)
+        try:
+            postgres_roles.bar(issuer, name, patient=False)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.InternalError_) as err:
+            role = role_of(issuer, name)
+            if role is None:
+                raise
+            _log.warning("%s is held (%s); it is barred while its sessions are ended", name, " ".join(str(err).split()))
+            # The barring waits in the row's queue meanwhile: whoever comes back stands behind it.
+            with postgres_sessions.ended_meanwhile(self._issuer, name, role.oid):
+                for _ in range(_BAR_TRIES):
+                    try:
+                        postgres_roles.bar(issuer, name, patient=False)
+                    except (psycopg.errors.LockNotAvailable, psycopg.errors.InternalError_):
+                        continue
+                    return
+                postgres_roles.bar(issuer, name)
 
-    def _end_own(self, issuer: Session, name: str) -> bool:
+    def _end_own(self, issuer: Session, name: str) -> None:
         """End the sessions of a role, if there is such a role."""
         role = role_of(issuer, name)
-        if role is None:
-            return False
-        postgres_sessions.end(issuer, name, role.oid)
-        return True
+        if role is not None:
+            postgres_sessions.end(issuer, name, role.oid)
 
     def prove_quiescent(self, operation: Operation, principal: Principal) -> Mapping[str, object]:
         """Evidence that the closed role has no session and no transaction: a positive control, then two reads apart."""

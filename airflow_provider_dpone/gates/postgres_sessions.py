@@ -8,16 +8,27 @@ and is younger than the role: its owner is whoever the session was at that momen
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_dpone.contracts.errors import GuardError
 from airflow_provider_dpone.drivers import quote_postgres
-from airflow_provider_dpone.gates.postgres_roles import SQL, serialized
+from airflow_provider_dpone.drivers.postgres import PostgresDsn
+from airflow_provider_dpone.gates.postgres_roles import SQL, serialized, session_as
 
 if TYPE_CHECKING:
     from airflow_provider_dpone.gates.postgres_roles import Session
+
+
+#: How soon a session that came back is ended again.
+_AGAIN_SECONDS = 0.005
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +56,39 @@ def end(issuer: Session, name: str, oid: int) -> None:
                 seen = {"pid": pid, "backend_start": backend_start, "oid": oid}
                 issuer.execute(SQL.text("end_session").encode(), seen)
         issuer.execute(SQL.text("give_back", role=role).encode())
+
+
+@contextmanager
+def ended_meanwhile(issuer: PostgresDsn, name: str, oid: int) -> Iterator[None]:
+    """End every session of a role, and those that come back, for as long as the block lasts: on a connection of its own.
+
+    It serializes with nobody. Where it fails, which another closer at the same work can bring about, it only says so:
+    whether the block's own statements succeed decides.
+    """
+    stop = threading.Event()
+
+    def end_again_and_again() -> None:
+        import psycopg
+
+        role = quote_postgres(name)
+        try:
+            with session_as(issuer, f"ending sessions of {name}") as session:
+                session.execute(SQL.text("take_rights_of", role=role).encode())
+                try:
+                    while not stop.wait(_AGAIN_SECONDS):
+                        session.execute(SQL.text("end_all").encode(), {"oid": oid})
+                finally:
+                    session.execute(SQL.text("give_back", role=role).encode())
+        except (GuardError, psycopg.Error) as err:
+            _log.info("ending sessions of %s answered: %s", name, " ".join(str(err).split())[:200])
+
+    thread = threading.Thread(target=end_again_and_again, name=f"ending {name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def seen_as(observer: Session, pid: int) -> int | None:

@@ -111,6 +111,10 @@ SELECT pg_terminate_backend(pid, 5000)
 FROM pg_catalog.pg_stat_activity
 WHERE pid = %(pid)s AND backend_start = %(backend_start)s::timestamptz AND usesysid = %(oid)s;
 
+-- name: end_all
+-- End every session of the role, and wait for none of them.
+SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE usesysid = %(oid)s;
+
 -- name: starting
 -- Connections that have no role yet. Servers before 18 show one as a transaction of a process that has no row.
 SELECT pid FROM pg_catalog.pg_stat_activity

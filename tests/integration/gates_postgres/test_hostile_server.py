@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import timedelta
@@ -13,11 +14,11 @@ import pytest
 from psycopg import sql
 from tsqldev.pgserver import PostgresProcess
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTampered, NotQuiescent
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, GateTampered, NotQuiescent
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.drivers import Secret
-from airflow_provider_dpone.drivers.postgres import connect
+from airflow_provider_dpone.drivers.postgres import connect, scram_verifier
 from airflow_provider_dpone.gates import postgres_roles
 from airflow_provider_dpone.gates.interface import Credential, PostgresExtractGrant
 from airflow_provider_dpone.gates.postgres import PostgresGate
@@ -167,6 +168,51 @@ def test_a_lock_of_the_attempt_keeps_nobody_from_closing_it(
         session.execute(statement)  # type: ignore[call-overload]  # tests write literal SQL
     gate.close(operation, principal)
     assert postgres.closed(principal.name)
+    assert gate.prove_quiescent(operation, principal)["sessions"] == []
+
+
+@pytest.mark.parametrize("commits", [False, True], ids=["and holds it", "and changes it again and again"])
+def test_an_attempt_that_comes_back_and_locks_its_row_again_is_barred_all_the_same(
+    gate: PostgresGate,
+    operation: Operation,
+    principal: Principal,
+    credential: Credential,
+    postgres: LivePostgres,
+    commits: bool,
+) -> None:
+    dsn = postgres.issuer.for_role(credential.username, credential.secret, app="worker")
+    locked, refused = threading.Event(), threading.Event()
+    password = scram_verifier(principal.name, credential.secret)
+    change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(principal.name), sql.Literal(password))
+
+    def come_back() -> None:
+        while not refused.is_set():
+            try:
+                with closing(connect(dsn)) as session:
+                    while True:
+                        session.execute("SET TRANSACTION READ WRITE")
+                        session.execute(change)
+                        locked.set()
+                        session.execute("COMMIT" if commits else "SELECT pg_sleep(20)")
+            except ControlUnavailable as err:
+                if "not permitted to log in" in str(err) or "authentication failed" in str(err):
+                    refused.set()
+            except (psycopg.OperationalError, psycopg.errors.InternalError_):
+                continue
+
+    attempts = [threading.Thread(target=come_back) for _ in range(2)]
+    for attempt in attempts:
+        attempt.start()
+    assert locked.wait(10)
+    gate.close(operation, principal)
+    for attempt in attempts:
+        attempt.join()
+    # A session that was still there may have set its password once more: it opens nothing.
+    assert postgres.asked(
+        "SELECT rolcanlogin, rolvaliduntil < now(), (SELECT count(*) FROM pg_auth_members WHERE member = r.oid)"
+        " FROM pg_roles AS r WHERE rolname = %s",
+        principal.name,
+    ) == [(False, True, 0)]
     assert gate.prove_quiescent(operation, principal)["sessions"] == []
 
 
