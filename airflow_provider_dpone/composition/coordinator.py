@@ -75,7 +75,7 @@ class CompositionActivationPreparation:
         """The request of a new occurrence. Reserves nothing."""
         plan = plan_composition_execution(sources)
         domains = self.physical.resolve(plan)
-        sealed.require_domains(domains)
+        sealed.require_domains(deployment.places(domains))
         return ActivationRequest(
             context=context,
             source_subject_sha256=sources.subject_sha256,
@@ -105,7 +105,7 @@ class CompositionActivationPreparation:
                 check="the coordinates of this call; a new occurrence has a new activation id.",
             )
         domains = self.physical.resolve(plan)
-        sealed.require_domains(domains)
+        sealed.require_domains(deployment.places(domains))
         self.physical.require_stable_bindings(request, plan, domains)
 
 

@@ -51,14 +51,13 @@ class SealedDeployment:
     def runtime_context_sha256(self) -> str:
         return canonical.exact_sha256({"schema": "dpone.runtime-context.v1", "runtime": self.runtime})
 
-    def require_domains(self, found: Mapping[str, PhysicalDomain]) -> None:
+    def require_domains(self, now: Mapping[str, tuple[str, str]]) -> None:
         """Refuse unless each alias, those of sources included, leads to the database that it was sealed for."""
-        now = {alias: (domain.connector, domain.guard_id) for alias, domain in found.items()}
         if changed := sorted(alias for alias in {*now, *self.domains} if now.get(alias) != self.domains.get(alias)):
             raise AdmissionRefused(
                 "physical_binding_drift",
                 happened=f"{', '.join(changed)}: another database than the one that the deployment was sealed for.",
-                not_done="nothing was reserved, and no activation in force was touched.",
+                not_done="nothing was reserved or admitted, and no activation in force was touched.",
                 check="which database was restored, created again or moved; activate the release again for a new"
                 " deployment.",
             )
@@ -83,6 +82,11 @@ def runtime() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
 
 
+def places(domains: Mapping[str, PhysicalDomain]) -> dict[str, tuple[str, str]]:
+    """By alias, the connector and the guard."""
+    return {alias: (domain.connector, domain.guard_id) for alias, domain in domains.items()}
+
+
 def seal(
     deployments: Path, source: Path, sources: CompositionSourceSnapshot, domains: Mapping[str, PhysicalDomain]
 ) -> SealedDeployment:
@@ -92,7 +96,7 @@ def seal(
             "schema": SCHEMA,
             "environment": sources.environment,
             "release_id": sources.release_id,
-            "domains": {alias: [domain.connector, domain.guard_id] for alias, domain in domains.items()},
+            "domains": places(domains),
             "runtime": runtime(),
         }
     )

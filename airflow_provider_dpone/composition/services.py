@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dpone.attempts import Gates, GuardedAttempt, Settlement
+from airflow_provider_dpone.composition.deployment import opened
 from airflow_provider_dpone.composition.manifest import MssqlToClickHouse, NativeDbt, PostgresToMssql
-from airflow_provider_dpone.composition.physical import clickhouse_service_id
+from airflow_provider_dpone.composition.physical import clickhouse_service_id, observe_mssql, observe_postgres
 from airflow_provider_dpone.composition.projection import ActiveWorkload, workload_of
 from airflow_provider_dpone.contracts.attempt import Attempt
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -207,6 +208,7 @@ def guarded_attempt(
         map_index=coordinates.map_index,
         guard_epochs=active.guard_epochs,
     )
+    _require_sealed_source(services, active)
     route, gates = route_for(services, active), gates_for(services)
     if isinstance(route, DbtRoute):
         route.require_ready()
@@ -225,6 +227,21 @@ def guarded_attempt(
         ledger=AttemptStore(services.control, services.ledger),
         log=log,
     )
+
+
+def _require_sealed_source(services: GuardServices, active: ActiveWorkload) -> None:
+    """Refuse when the alias of a source leads to another database than at the activation. Targets have their guards."""
+    manifest = active.released.manifest
+    if isinstance(manifest, NativeDbt):
+        return
+    alias, sealed = manifest.source.binding, opened(active.release.root.parent, active.request.context.deployment_id)
+    database = active.database(alias)
+    if isinstance(manifest, PostgresToMssql):
+        _, observer = services.require_postgres()
+        found = observe_postgres(replace(observer, database=database))
+    else:
+        found = observe_mssql(services.control, service_id=services.ledger.service_id, database=database)
+    sealed.require_domains({**sealed.domains, alias: (found.connector, found.guard_id)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from airflow_provider_dpone.cli.configuration import Configuration
 from airflow_provider_dpone.composition import projection
 from airflow_provider_dpone.composition.services import guarded_attempt
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.drivers import drain, quote_mssql
 from airflow_provider_dpone.drivers.mssql import connect
@@ -164,6 +166,26 @@ def test_without_an_issuer_nothing_is_admitted_and_everything_is_settled(
     with pytest.raises(ConfigurationError, match="issuer_role"):
         admitted(dponectl, live.run_id())
     assert [operation.attempt_sha256 for operation in live.attempts.unresolved()] == [key]
+    assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
+
+
+def test_a_source_that_was_replaced_since_the_activation_is_not_read(
+    dponectl: Dponectl, live: LiveGate, active: str, postgres: LivePostgres
+) -> None:
+    """The alias and the name lead to another database; the activation was for the one that was there."""
+    name, kept = (sql.Identifier(each) for each in (postgres.issuer.database, "kept aside"))
+    with psycopg.connect(postgres.owner, dbname="postgres", autocommit=True) as server:
+        server.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(name, kept))
+        server.execute(sql.SQL("CREATE DATABASE {}").format(name))
+        try:
+            with pytest.raises(AdmissionRefused, match="physical_binding_drift") as refused:
+                admitted(dponectl, live.run_id())
+            assert "ops" in str(refused.value)
+            assert live.attempts.unresolved() == ()
+        finally:
+            server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+            server.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(kept, name))
+    key = admitted(dponectl, live.run_id()).attempt_sha256
     assert f"{key}  FAILED" in dponectl("attempts", "settle", key, "--try-is-over", "it is")[1]
 
 
