@@ -17,6 +17,8 @@ SLOWEST = (
     "tests/embedded/test_killed_worker.py",
     "tests/integration/faults/test_faults.py",
     "tests/integration/routes/test_postgres_to_mssql.py",
+    "tests/airflow/test_task_processes.py",
+    "tests/airflow/test_secret_canaries.py",
     "tests/integration/ledger/test_tampering_matrix.py",
     "tests/integration/test_ledger_life.py",
     "tests/integration/clickhouse/test_lost_exchange.py",
