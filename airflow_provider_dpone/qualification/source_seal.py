@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, GateTampered, NotQuiescent
-from airflow_provider_dpone.contracts.nonproduction.seal import SourceGeneration, SourceObservation, SourceSealRecord
+from airflow_provider_dpone.contracts.nonproduction.seal import (
+    SourceGeneration,
+    SourceObservation,
+    SourceSealRecord,
+    decode_source_seal,
+)
 from airflow_provider_dpone.contracts.nonproduction.seed import SeedColumn, SeedPlan, content_sha256, schema_sha256
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.principal import Principal
@@ -47,6 +52,8 @@ class EvidenceStore(Protocol):
 
     def put_evidence(self, attempt: Any, kind: str, document: Mapping[str, object]) -> str: ...
 
+    def evidence(self, attempt: Any, kind: str) -> Mapping[str, Any] | None: ...
+
 
 class SourceSealer:
     """Seals seeded tables of one database. ``gate`` closes and proves their writers; ``observer`` reads."""
@@ -62,15 +69,16 @@ class SourceSealer:
         """Close and prove the writer, observe the source, and keep the seal as evidence of its operation.
 
         Raises NotQuiescent while anybody can still seed there, GateTampered where the source is not what the plan says
-        or somebody else may write it, and ConfigurationError where nothing was seeded. Nothing is sealed then. It can
-        be called again at any time: the same source gives the same seal.
+        or somebody else may write it, and ConfigurationError where nothing was seeded. Nothing is sealed then. A source
+        that has its seal keeps it: it is read again, and has to be what was sealed.
         """
         key = operation.attempt_sha256
-        closed = evidence.put_evidence(key, "seed_closed", self._gate.close(operation, principal))
-        quiet = self._gate.prove_quiescent(operation, principal)
-        # What a proof found, without what tells one proof from another: the same source has one seal.
-        quiet = {name: value for name, value in quiet.items() if name != "positive_control"}
-        proven = evidence.put_evidence(key, "seed_quiescent", quiet)
+        closed_gates = self._gate.close(operation, principal)
+        quiescence = self._gate.prove_quiescent(operation, principal)
+        if (kept := evidence.evidence(key, "source_seal")) is not None:
+            return self._again(kept, principal, plan)
+        closed = evidence.put_evidence(key, "seed_closed", closed_gates)
+        proven = evidence.put_evidence(key, "seed_quiescent", quiescence)
         observation = self.observe(plan.qualified_name, principal, plan)
         record = SourceSealRecord(
             seed_operation_sha256=key,
@@ -82,7 +90,14 @@ class SourceSealer:
             observation=observation,
         )
         stored = evidence.put_evidence(key, "source_seal", record.members())
-        assert stored == canonical.exact_sha256(record.members())
+        assert stored == record.sha256
+        return record
+
+    def _again(self, kept: Mapping[str, Any], principal: Principal, plan: SeedPlan) -> SourceSealRecord:
+        record = decode_source_seal(canonical.exact_bytes(kept), canonical.exact_sha256(kept))
+        if record.seed_plan_sha256 != plan.sha256:
+            raise _differs(plan.qualified_name, "it was sealed as the seed of another plan")
+        self.require_unchanged(record, principal)
         return record
 
     def require_unchanged(self, record: SourceSealRecord, principal: Principal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -38,6 +39,11 @@ class Kept:
         sha256 = canonical.exact_sha256(document)
         self.documents[sha256] = (kind, document)
         return sha256
+
+    def evidence(self, attempt: object, kind: str) -> Mapping[str, Any] | None:
+        """As it is read back."""
+        found = self.of(kind)
+        return json.loads(canonical.exact_bytes(found[-1])) if found else None
 
     def of(self, kind: str) -> list[Mapping[str, object]]:
         return [document for of, document in self.documents.values() if of == kind]
@@ -118,15 +124,23 @@ def test_a_seal_is_what_the_observer_saw_after_the_writer_was_gone(sealed: Seale
     )
     assert seen.generation.table_oid == table_oid and seen.generation.seeded_by == sealed.operation.attempt_sha256
     assert sealed.kept.documents[record.closed_gates_sha256][0] == "seed_closed"
-    assert sealed.kept.documents[record.quiescence_sha256][0] == "seed_quiescent"
+    kind, proof = sealed.kept.documents[record.quiescence_sha256]
+    assert kind == "seed_quiescent" and proof["positive_control"]["seen"] is True  # type: ignore[index]  # a document
     [stored] = sealed.kept.of("source_seal")
     assert decode_source_seal(canonical.exact_bytes(stored), record.sha256) == record
     sealed.sealer.require_unchanged(record, sealed.principal)
 
 
-def test_a_seal_is_made_again_as_it_was(sealed: Sealed) -> None:
+def test_a_source_that_has_its_seal_keeps_it_and_is_read_again(sealed: Sealed) -> None:
     assert sealed.seal() == sealed.seal()
-    assert len(sealed.kept.of("source_seal")) == 1
+    assert len(sealed.kept.of("source_seal")) == len(sealed.kept.of("seed_quiescent")) == 1
+    plan, sealed.plan = sealed.plan, replace(sealed.plan, object_id="another")
+    with pytest.raises(GateTampered, match="another plan"):
+        sealed.seal()
+    sealed.plan = plan
+    sealed.as_owner("UPDATE {t} SET small = 1 WHERE small = 0")
+    with pytest.raises(GateTampered, match="postgres_source_changed"):
+        sealed.seal()
 
 
 def test_an_empty_table_is_a_source_like_any_other(make_sealed: Callable[..., Sealed]) -> None:
