@@ -67,7 +67,7 @@ class PostgresGate:
         seed: SeedAuthority | None = None,
         lifetime: timedelta = timedelta(days=1),
         read_interval_seconds: float = 0.25,
-        seed_drain_seconds: float = 10.0,
+        seed_drain_seconds: float = 5.0,
     ) -> None:
         self._issuer = issuer
         self._observer = observer
