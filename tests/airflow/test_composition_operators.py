@@ -1,0 +1,83 @@
+"""Activations as tasks: the same life as by `dponectl`, and an error that a retry would not mend is not retried."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_dpone.composition import factory, projection, release
+from airflow_provider_dpone.contracts.errors import ControlUnavailable, Overlap
+from airflow_provider_dpone.hooks.roles import GuardRoles
+from airflow_provider_dpone.operators import (
+    ActivateComposition,
+    PrepareComposition,
+    ReconcileComposition,
+    RetireComposition,
+)
+from tests.support.compositions import NATIVE, Store, activation, write_source
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A ledger and servers in memory, under the release root that the tasks name."""
+    held = Store()
+    monkeypatch.setattr(GuardRoles, "services", lambda _: None)
+    monkeypatch.setattr(factory, "build_composition_activation", lambda root, _services: activation(root, held))
+    return held
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> tuple[str, str]:
+    for name, native in (("first", NATIVE), ("second", NATIVE.replace("1000000", "2"))):
+        release.build(write_source(tmp_path / f"{name} source", native=native), tmp_path / name)
+    return str(tmp_path / "first"), str(tmp_path / "second")
+
+
+def run(operator: type, tmp_path: Path, **arguments: Any) -> dict[str, Any]:
+    task = operator(task_id="task", release_root=str(tmp_path / "root"), **arguments)
+    done: dict[str, Any] = task.execute({})
+    return done
+
+
+def test_a_life_in_tasks(store: Store, releases: tuple[str, str], tmp_path: Path) -> None:
+    first, second = releases
+    prepared = run(PrepareComposition, tmp_path, release=first)
+    assert prepared["state"] == "PREPARED" and projection.current_activation_id(tmp_path / "root") is None
+    assert run(ReconcileComposition, tmp_path, activation_id=prepared["activation_id"])["state"] == "ACTIVE"
+    with pytest.raises(Overlap):
+        run(ActivateComposition, tmp_path, release=second)
+    drained = run(ActivateComposition, tmp_path, release=second, drain=True, patience=timedelta(0))
+    assert drained["state"] == "ACTIVE" and store.states[prepared["activation_id"]] == "RETIRED"
+    assert run(RetireComposition, tmp_path) == {"activation_id": drained["activation_id"], "state": "RETIRED"}
+    given_up = run(PrepareComposition, tmp_path, release=first)["activation_id"]
+    assert run(RetireComposition, tmp_path, activation_id=given_up)["state"] == "RETIRED"
+
+
+@pytest.mark.parametrize("step", ["prepare", "activate"])
+def test_a_lost_acknowledgement_is_not_retried_and_names_the_command(
+    store: Store, releases: tuple[str, str], tmp_path: Path, step: str
+) -> None:
+    store.lost = {step}
+    with pytest.raises(AirflowFailException, match="dponectl composition reconcile") as failed:
+        run(ActivateComposition, tmp_path, release=releases[0])
+    (left,) = activation(tmp_path / "root", store).status().unfinished
+    assert left.command in str(failed.value)
+    store.lost = set()
+    assert run(ReconcileComposition, tmp_path, activation_id=left.activation_id)["state"] == "ACTIVE"
+
+
+def test_a_ledger_that_was_not_reached_before_anything_was_noted_is_retried(
+    store: Store, releases: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_: str) -> None:
+        raise ControlUnavailable("control_connect")
+
+    active = run(ActivateComposition, tmp_path, release=releases[0])
+    monkeypatch.setattr(store, "read", unreachable)
+    with pytest.raises(ControlUnavailable):
+        run(RetireComposition, tmp_path)
+    assert store.states == {active["activation_id"]: "ACTIVE"}
