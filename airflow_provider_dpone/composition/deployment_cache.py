@@ -171,9 +171,12 @@ class DeploymentCacheMaterializer:
                 **occurrence.coordinates(),  # type: ignore[arg-type]  # the coordinates by their names
             )
             return _receipt(receipt, occurrence, ("PREPARED", "ACTIVE"))
-        except (AdmissionRefused, ConfigurationError):
-            if occurrence.drains is None and coordinator.read(occurrence.activation_id) is None:
+        except (AdmissionRefused, ConfigurationError) as err:
+            held = coordinator.read(occurrence.activation_id)
+            if held is None and occurrence.drains is None:
                 self.forget(occurrence.activation_id)
+            elif held is None or held.state in ("PREPARED", "ACTIVE"):
+                raise self._refused_halfway(occurrence, err) from err
             raise
         except GuardError as err:
             raise self._unknown(occurrence, err) from err
@@ -229,6 +232,23 @@ class DeploymentCacheMaterializer:
             check=f"{reconcile_command(occurrence.activation_id)} ends it: it goes on where the ledger stands."
             f" {retire_command(occurrence.activation_id)} gives it up instead.",
             details={
+                "activation_id": occurrence.activation_id,
+                "command": reconcile_command(occurrence.activation_id).strip("`"),
+            },
+        )
+
+    def _refused_halfway(self, occurrence: Occurrence, cause: GuardError) -> AdmissionRefused:
+        """A refusal that leaves something: guards that were reserved before, or a predecessor that was drained."""
+        return AdmissionRefused(
+            cause.reason,
+            happened=f"{cause.happened} The activation {occurrence.activation_id} had begun.",
+            not_done=cause.not_done,
+            check=f"{cause.check} Then {reconcile_command(occurrence.activation_id)} goes on, and"
+            f" {retire_command(occurrence.activation_id)} gives it up.",
+            state_may_have_changed=True,
+            recovery_required=True,
+            details={
+                **cause.details,
                 "activation_id": occurrence.activation_id,
                 "command": reconcile_command(occurrence.activation_id).strip("`"),
             },

@@ -336,3 +336,23 @@ def test_a_shut_door_keeps_the_note_of_what_was_prepared_before(built: Path, tmp
     assert (left.activation_id, left.state) == (prepared.activation_id, "PREPARED")
     store.prepare = opened  # type: ignore[method-assign]  # as it was
     assert activation(root, store).reconcile(prepared.activation_id).state == "ACTIVE"
+
+
+def test_a_door_that_shuts_after_the_drain_is_named_with_the_command_that_goes_on(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    old = activation(root, store).activate(built)
+
+    def shut(request: ActivationRequest) -> Activation:
+        raise AdmissionRefused("gate_profile_absent", check="run the profile.")
+
+    opened, store.prepare = store.prepare, shut  # type: ignore[method-assign]  # as a ledger without a receipt
+    with pytest.raises(AdmissionRefused, match="gate_profile_absent") as refused:
+        activation(root, store).hand_over(built, patience=0)
+    assert store.states == {old.activation_id: "RETIRED"}
+    (left,) = activation(root, store).status().unfinished
+    assert refused.value.recovery_required and refused.value.details["command"] == left.command
+    assert left.command in str(refused.value)
+    store.prepare = opened  # type: ignore[method-assign]  # as it was
+    new = activation(root, store).reconcile(left.activation_id)
+    assert (new.state, projection.current_activation_id(root)) == ("ACTIVE", left.activation_id)
+    assert activation(root, store).status().unfinished == ()
