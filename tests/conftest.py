@@ -21,6 +21,7 @@ SLOWEST = (
     "tests/airflow/test_secret_canaries.py",
     "tests/integration/ledger/test_tampering_matrix.py",
     "tests/integration/test_ledger_life.py",
+    "tests/integration/composition/test_saga.py",
     "tests/integration/clickhouse/test_lost_exchange.py",
     "tests/integration/routes/test_dbt.py",
     "tests/integration/gates_mssql/test_lost_commit.py",

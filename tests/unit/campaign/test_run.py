@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,75 +14,19 @@ from airflow_provider_dpone.campaign import run as campaign_run
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, Overlap
 from tests.support.compositions import Store, activation, write_source
-
-RUN = "campaign__1"
-
-
-def instance(task: str, state: str | None, attempt: int = 1, operator: str = "PostgresToMsSql") -> dict[str, Any]:
-    return {
-        "operator": operator,
-        "dag_id": "d",
-        "dag_run_id": RUN,
-        "task_id": task,
-        "map_index": -1,
-        "try_number": attempt,
-        "state": state,
-        "id": f"{task} {attempt}",
-    }
-
-
-class Airflow(BaseHTTPRequestHandler):
-    """The parent runs for as long as there are scripted looks at its constituent."""
-
-    looks: list[list[dict[str, Any]]]
-    asked: list[tuple[str, str]]
-    end = "success"
-
-    def log_message(self, *_: Any) -> None:
-        return None
-
-    def answer(self, document: object, status: int = 200) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.asked.append(("POST", self.path))
-        self.answer({"access_token": "t"} if self.path == "/auth/token" else {})
-
-    do_PATCH = do_POST
-
-    def do_GET(self) -> None:
-        self.asked.append(("GET", self.path))
-        if "taskInstances" in self.path:
-            now = self.looks[0] if len(self.looks) == 1 else self.looks.pop(0)
-            offset = int(self.path.rsplit("offset=", 1)[1])
-            self.answer({"task_instances": now[offset : offset + 100]})
-        elif f"/dags/parent/dagRuns/{RUN}" in self.path:
-            self.answer({"state": self.end if len(self.looks) == 1 else "running"})
-        elif "/dagRuns/" in self.path:
-            self.answer({"state": "success"}) if "/d/" in self.path else self.answer({}, 404)
-        else:
-            self.answer({})
+from tests.support.scripted_airflow import RUN, Airflow, instance, scripted_airflow
 
 
 @pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Airflow]]:
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[type[Airflow], str]]:
     monkeypatch.setattr(campaign_run.time, "sleep", lambda _: None)
+    with scripted_airflow() as served:
+        yield served
 
-    class Scripted(Airflow):
-        looks, asked = [[]], []
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Scripted) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        Scripted.url = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]  # for the fixture's users
-        yield Scripted
-        server.shutdown()
-        thread.join()
+@pytest.fixture
+def airflow(scripted: tuple[type[Airflow], str]) -> type[Airflow]:
+    return scripted[0]
 
 
 class NoAttempts:
@@ -95,14 +37,14 @@ class NoAttempts:
 
 
 @pytest.fixture
-def campaign(airflow: type[Airflow], tmp_path: Path) -> tuple[Campaign, list[str], Store]:
+def campaign(scripted: tuple[type[Airflow], str], tmp_path: Path) -> tuple[Campaign, list[str], Store]:
     store, said = Store(), list[str]()
     evidence = EvidenceFolder(tmp_path / "evidence")
     evidence.create()
     made = Campaign(
         activation=activation(tmp_path / "root", store),
         attempts=NoAttempts(),  # type: ignore[arg-type]  # the one call that is made
-        airflow=AirflowApi(airflow.url, "u", "p"),  # type: ignore[attr-defined]  # set by the fixture
+        airflow=AirflowApi(scripted[1], "u", "p"),
         evidence=evidence,
         say=said.append,
     )
@@ -197,10 +139,10 @@ def test_a_folder_of_another_campaign_is_refused(tmp_path: Path) -> None:
         EvidenceFolder(tmp_path / "one").create()
 
 
-def test_an_airflow_that_is_not_there_or_refuses_is_one_clear_error(airflow: type[Airflow]) -> None:
+def test_an_airflow_that_is_not_there_or_refuses_is_one_clear_error(scripted: tuple[type[Airflow], str]) -> None:
     with pytest.raises(ControlUnavailable, match="airflow_unreachable"):
         AirflowApi("http://127.0.0.1:1", "u", "secret-of-airflow")
-    api = AirflowApi(airflow.url, "u", "p")  # type: ignore[attr-defined]  # set by the fixture
+    api = AirflowApi(scripted[1], "u", "p")
     with pytest.raises(ConfigurationError, match="airflow_refused") as refused:
         api.run_state("other", RUN)
     assert "404" in str(refused.value)

@@ -1,0 +1,103 @@
+"""`dponectl campaign run`, over an Airflow from a script and a ledger in memory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from airflow_provider_dpone.campaign import run as campaign_run
+from airflow_provider_dpone.cli import campaign_commands
+from airflow_provider_dpone.cli.configuration import Configuration
+from airflow_provider_dpone.composition import projection, release
+from airflow_provider_dpone.contracts.errors import ConfigurationError
+from tests.support.compositions import COMPOSITION, Store, activation, write_source
+from tests.support.scripted_airflow import Airflow, instance, scripted_airflow
+
+PARENT = "parent: {dag_id: parent, order: [d]}\n"
+SERVER = SimpleNamespace(name="a server", product_version="16.0")
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[type[Airflow], str]]:
+    monkeypatch.setattr(campaign_run.time, "sleep", lambda _: None)
+    with scripted_airflow() as served:
+        yield served
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    held = Store()
+    monkeypatch.setattr(Configuration, "services", lambda _: SimpleNamespace(control=None, ledger=None))
+    monkeypatch.setattr(campaign_commands, "build_composition_activation", lambda root, _: activation(root, held))
+    nothing = SimpleNamespace(find=lambda *_: ())
+    monkeypatch.setattr(campaign_commands, "AttemptStore", lambda *_: nothing)
+    standing = SimpleNamespace(standing=lambda: SimpleNamespace(server=SERVER))
+    monkeypatch.setattr(campaign_commands, "GateReceiptStore", lambda *_: standing)
+    return held
+
+
+def campaign(tmp_path: Path, url: str, *more: str, verdict: int = 0, parent: str = PARENT) -> Any:
+    """The command, with a reconciler that ends with `verdict` and leaves what it was given."""
+    release.build(write_source(tmp_path / "source", composition=COMPOSITION + parent), tmp_path / "release")
+    (tmp_path / "password").write_text("pass-of-airflow\n")
+    reconciler = tmp_path / "recon ciler.py"
+    reconciler.write_text(
+        f"import pathlib, sys\n(pathlib.Path(sys.argv[-1]) / 'seen').write_text(sys.argv[1])\nsys.exit({verdict})\n"
+    )
+    command = ["run", str(tmp_path / "release"), "--airflow", url, "--airflow-user", "u"]
+    command += ["--airflow-password-file", str(tmp_path / "password"), "--evidence", str(tmp_path / "evidence")]
+    command += ["--reconcile", f"{sys.executable} '{reconciler}' 'an argument'", *more]
+    settings = Configuration({"release_root": str(tmp_path / "root")}, "test")
+    return CliRunner().invoke(campaign_commands.campaign, command, obj=settings)
+
+
+def test_from_activation_to_retirement(scripted: tuple[type[Airflow], str], store: Store, tmp_path: Path) -> None:
+    airflow, url = scripted
+    airflow.looks = [[instance("load", "running")], [instance("load", "success")]]
+    done = campaign(tmp_path, url)
+    assert done.exit_code == 0, done.output
+    assert "d.load: running" in done.output and "no SQL is undone" in done.output
+    assert set(store.states.values()) == {"RETIRED"}
+    assert (tmp_path / "evidence" / "seen").read_text() == "an argument"
+    steps = json.loads((tmp_path / "evidence" / "campaign.json").read_text())["steps"]
+    assert [steps[each]["result"] for each in ("put_in_force", "run", "reconciled", "retired")] == [
+        *("ACTIVE", "success", True, "RETIRED"),
+    ]
+    kept = [path for path in (tmp_path / "evidence").iterdir() if "pass-of-airflow" in path.read_text()]
+    assert kept == []
+
+
+@pytest.mark.parametrize(("end", "verdict"), [("failed", 0), ("success", 1)])
+def test_a_failed_run_and_a_failed_reconciliation_are_failures(
+    scripted: tuple[type[Airflow], str], store: Store, tmp_path: Path, end: str, verdict: int
+) -> None:
+    airflow, url = scripted
+    airflow.end = end
+    done = campaign(tmp_path, url, "--keep", verdict=verdict)
+    assert done.exit_code == 1, done.output
+    assert set(store.states.values()) == {"ACTIVE"}, "--keep leaves it in force"
+
+
+def test_a_run_that_does_not_end_says_what_stays_in_force(
+    scripted: tuple[type[Airflow], str], store: Store, tmp_path: Path
+) -> None:
+    airflow, url = scripted
+    airflow.end = "running"
+    done = campaign(tmp_path, url, "--timeout", "1")
+    assert done.exit_code == 1 and "stays in force" in done.output, done.output
+    assert projection.current_activation_id(tmp_path / "root") in done.output
+
+
+def test_a_release_without_a_parent_needs_one_by_name(
+    scripted: tuple[type[Airflow], str], store: Store, tmp_path: Path
+) -> None:
+    done = campaign(tmp_path, scripted[1], parent="")
+    assert isinstance(done.exception, ConfigurationError) and done.exception.reason == "campaign_parent"
+    assert store.states == {} and not (tmp_path / "evidence").exists()
