@@ -11,9 +11,9 @@ import base64
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,10 +35,10 @@ from tests.support.flights import CLICKHOUSE_ACCOUNTS, HOSTILE, ROLES, Flights, 
 from tests.support.task_processes import TaskProcesses
 
 WRONG = "nobody"
-PLANTED = f"Pl4{HOSTILE}0123456789ab"
+PLANTED = f"Pl4{HOSTILE}f3a9c1d7e5b2"
 LEAKY = Path(__file__).resolve().parents[1] / "data" / "leaky" / "leaky.py"
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def as_json(connection: Mapping[str, Any]) -> str:
@@ -175,8 +175,15 @@ def plant(flights: Flights, tasks: TaskProcesses) -> None:
     flights.as_dba("SELECT N'" + PLANTED.replace("'", "''") + "';")
     crash = tasks.folder / "crash"
     crash.mkdir()
-    code = "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (-1, -1)); os.abort()"
-    subprocess.run([sys.executable, "-c", code], cwd=crash, env={**os.environ, "PLANTED": PLANTED}, check=False)
+    limits = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    crashing = subprocess.Popen(
+        ["sleep", "60"],
+        cwd=crash,
+        env={"PLANTED": PLANTED, "PATH": os.environ["PATH"]},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, limits),
+    )
+    crashing.send_signal(signal.SIGABRT)
+    crashing.wait()
     (artifacts,) = {path.parent for path in tasks.folder.rglob("run_results.json")}
     (artifacts / "planted").write_text(PLANTED, encoding="utf-8")
 
@@ -205,7 +212,7 @@ def test_no_password_and_no_credential_stands_anywhere(left: Left) -> None:
 )
 def test_the_search_finds_what_was_planted(left: Left, place: str) -> None:
     found = canaries.places_of([PLANTED], left.places)
-    assert any(place in name for name in found[PLANTED[-12:]]), sorted(found[PLANTED[-12:]])
+    assert any(place in name for name in found[PLANTED[-canaries.TAIL :]]), sorted(found[PLANTED[-canaries.TAIL :]])
 
 
 @pytest.mark.parametrize("name", ["dbt.log", "run_results.json", "manifest.json"])
@@ -215,7 +222,9 @@ def test_dbts_artifacts_are_among_the_places(left: Left, name: str) -> None:
 
 @pytest.mark.parametrize("form", sorted(canaries.forms(PLANTED)))
 def test_every_form_is_found(form: bytes) -> None:
-    assert canaries.places_of([PLANTED], {"here": b"before " + form + b" after"}) == {PLANTED[-12:]: ["here"]}
+    assert canaries.places_of([PLANTED], {"here": b"before " + form + b" after"}) == {
+        PLANTED[-canaries.TAIL :]: ["here"]
+    }
 
 
 def test_base64_is_found_wherever_in_a_text_it_began() -> None:

@@ -25,7 +25,7 @@ REFERENCE, LOAD, AIRLINES = "flights_reference", "load", 0
 PUBLISH, DELAYS = "flights_publish", "publish_daily_delays"
 OLD = [("ZZ", "old")]
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
