@@ -18,11 +18,11 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, BaseOperator, chain
+from airflow.sdk import DAG, Asset, BaseOperator, chain, get_parsing_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dpone.composition import projection
-from airflow_provider_dpone.composition.manifest import Composition, DagOptions
+from airflow_provider_dpone.composition.manifest import Composition, DagOptions, ParentDag
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
 from airflow_provider_dpone.contracts.errors import GuardError
 from airflow_provider_dpone.hooks.roles import GuardRoles
@@ -45,8 +45,10 @@ def load_compositions(
     :param dag: further arguments of each DAG; its schedule is the composition's.
     """
     made: dict[str, DAG] = {}
+    # A task that starts has the file parsed for its own DAG only.
+    wanted = get_parsing_context().dag_id or None
     for root in _roots(Path(path)):
-        for each in _composition(root, roles, dag):
+        for each in _composition(root, roles, dag, wanted):
             if each.dag_id in made:
                 each = _refused(f"{each.dag_id}__in__{_id(root)}", f"{root}: the DAG {each.dag_id} is there already.")
             made[each.dag_id] = each
@@ -60,7 +62,7 @@ def _roots(path: Path) -> list[Path]:
     return sorted(each.parent for each in path.glob(f"*/{projection.CURRENT}"))
 
 
-def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any]) -> Iterator[DAG]:
+def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any], wanted: str | None) -> Iterator[DAG]:
     try:
         release = projection.load_release(root)
     except GuardError as err:
@@ -71,12 +73,15 @@ def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any]) -> I
     for workload in release.listed:
         by_dag[workload.manifest.dag_id].append(workload)
     for dag_id, workloads in by_dag.items():
+        if wanted not in (None, dag_id):
+            continue
         try:
             yield _constituent(root, release, dag_id, workloads, roles, dag)
         except (GuardError, AirflowException, ValueError, TypeError) as err:
             yield _refused(dag_id, f"{type(err).__name__}: {err}")
-    if release.composition.parent is not None:
-        yield _parent(release.composition, roles, dag)
+    parent = release.composition.parent
+    if parent is not None and wanted in (None, parent.dag_id):
+        yield _parent(release.composition, parent, roles, dag)
 
 
 def _constituent(
@@ -130,12 +135,11 @@ def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles
     return group
 
 
-def _parent(composition: Composition, roles: GuardRoles | None, dag: dict[str, Any]) -> DAG:
+def _parent(composition: Composition, parent: ParentDag, roles: GuardRoles | None, dag: dict[str, Any]) -> DAG:
     from airflow_provider_dpone.dags import parent_dag
 
-    assert composition.parent is not None
     further = {"tags": ["dpone", composition.name], **dag}
-    return parent_dag(composition.parent.dag_id, composition.parent.order, roles=roles, **further)
+    return parent_dag(parent.dag_id, parent.order, roles=roles, **further)
 
 
 class Refused(BaseOperator):
