@@ -115,7 +115,10 @@ class SourceSealer:
     def observe(
         self, name: tuple[str, str, str], principal: Principal, plan: SeedPlan | None = None
     ) -> SourceObservation:
-        """Read the whole source under one snapshot, behind gates that are all closed."""
+        """Read the whole source under one snapshot, behind gates that are all closed.
+
+        With a plan it has to be what that plan seeded.
+        """
         with self._snapshot(name) as session:
             service_id, timeline, database_oid = _incarnation(session, name)
             gate = postgres_seed.gate_of(session, principal.name)
@@ -132,20 +135,22 @@ class SourceSealer:
             rows, content = _rows(session, name, [column.name for column in columns])
             # Before the snapshot ends: the routine and its rights are still the rendered ones.
             postgres_seed.require_installed(session, self._authority)
-        seen = (schema_sha256(columns, key), content, rows, oid)
-        wanted = (seen[0] if plan is None else plan.schema_sha256, gate.content_sha256, gate.rows, gate.table_oid)
-        if plan is None:
-            wanted = seen
-        elif gate.plan_sha256 != plan.sha256:
-            raise _differs(name, "it was seeded by another plan")
-        if seen != wanted:
-            what = ("types or key", "rows", "number of rows", "table")
-            differing = [text for text, left, right in zip(what, seen, wanted, strict=True) if left != right]
-            raise _differs(name, f"{', '.join(differing)} are not those of the seed")
+        schema = schema_sha256(columns, key)
+        if plan is not None:
+            if gate.plan_sha256 != plan.sha256:
+                raise _differs(name, "it was seeded by another plan")
+            compared = {
+                "types or key": (schema, plan.schema_sha256),
+                "rows": (content, plan.content_sha256),
+                "number of rows": (rows, len(plan.rows)),
+                "table": (oid, gate.table_oid),
+            }
+            if differing := [what for what, (seen, seeded) in compared.items() if seen != seeded]:
+                raise _differs(name, f"{', '.join(differing)} are not those of the seed")
         return SourceObservation(
             service_id=service_id,
             qualified_name=name,
-            schema_sha256=seen[0],
+            schema_sha256=schema,
             content_sha256=content,
             rows=rows,
             generation=SourceGeneration(
