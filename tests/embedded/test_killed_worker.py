@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 from dpone_demo import loading, provisioning
-from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from dpone_demo.campaign import Campaign
 from dpone_embedded import Stack
 
+from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from airflow_provider_dpone.ledger import AttemptStore, GateReceiptStore
 from tests.support.gate_receipts import receipt
 
