@@ -1022,7 +1022,7 @@ CREATE OR REPLACE FUNCTION sys.charindex_units(needle text, hay text, start int)
   RETURN CASE WHEN start <= 1 THEN position(needle IN hay)
     WHEN position(needle IN substr(hay, start)) = 0 THEN 0 ELSE position(needle IN substr(hay, start)) + start - 1 END;
 CREATE OR REPLACE FUNCTION sys.charindex(needle text, hay text, start int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
-  RETURN CASE WHEN needle = '' THEN 0 WHEN sys.has_pairs(hay) THEN sys.charindex_units(sys.to_units(needle), sys.to_units(hay), start)
+  RETURN CASE WHEN needle = '' AND hay IS NOT NULL THEN 0 WHEN sys.has_pairs(hay) THEN sys.charindex_units(sys.to_units(needle), sys.to_units(hay), start)
     ELSE sys.charindex_units(needle, hay, start) END;
 -- charindex_first: the same from the start of a text of a code page, which has no character beyond U+FFFF. The text is used
 -- once: PostgreSQL puts this in place of the call only if nothing costly is evaluated twice by that.

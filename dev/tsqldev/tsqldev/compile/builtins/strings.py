@@ -108,11 +108,14 @@ def _left(c: Expressions, n: t.Call, a: list[Value]) -> Value:
 def _positive(value: Value) -> str | None:
     """The digits of a constant from 1 to 2^31-1."""
     text = value.constant or ""
-    return text if text.isdecimal() and 0 < int(text) < 2**31 else None
+    return text if text.isascii() and text.isdecimal() and 0 < int(text) < 2**31 else None
 
 
 @builtin("SUBSTRING", 2, 3)
 def _substring(c: Expressions, n: t.Call, a: list[Value]) -> Value:
+    for i, position in enumerate(a[1:], 2):
+        if family(position.type) == "char":
+            raise invalid_argument(position, i, "substring")
     length = f"sys.clamp({convert(a[2], BIGINT).sql})" if len(a) > 2 else "2147483647"
     start = f"sys.clamp({convert(a[1], BIGINT).sql})"
     if family(a[0].type) == "binary":
