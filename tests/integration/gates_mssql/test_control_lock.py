@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 from airflow_provider_dpone.drivers import drain
 from airflow_provider_dpone.drivers.mssql import connect_autocommit
+from airflow_provider_dpone.gates import control_lock
 from airflow_provider_dpone.gates.control_lock import end_silent_holder
 from airflow_provider_dpone.ledger import AttemptStore
 from tests.support.live_gate import LiveGate, autocommit
@@ -78,3 +80,75 @@ def test_an_account_that_cannot_see_or_end_sessions_is_named(live: LiveGate) -> 
     with held(live), pytest.raises(ConfigurationError, match="role_right_missing"):
         time.sleep(1.1)
         end(live, role="issuer")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dpone:composition-control:v10",
+        "dpone:composition-control:v1 ",
+        "dpone:composition-control:V1",
+        "x dpone:composition-control:v1",
+        "dpone:composition-control:v1]:(",
+        "dpone:composition-control:v1]:(a",
+    ],
+)
+def test_who_holds_a_lock_of_another_name_is_left_alone(live: LiveGate, name: str) -> None:
+    with autocommit(live.controller) as other:
+        assert drain(other, HOLD.replace("dpone:composition-control:v1", name)) == [[(0,)]]
+        time.sleep(1.1)
+        assert end(live) is None
+        assert drain(other, "SELECT @@TRANCOUNT;") == [[(1,)]]
+
+
+def test_who_holds_the_lock_of_another_database_or_for_a_session_is_left_alone(live: LiveGate) -> None:
+    elsewhere = replace(live.controller, database=live.target)
+    for_itself = HOLD.replace("BEGIN TRANSACTION; ", "").replace("N'Transaction'", "N'Session'")
+    for dsn, statement in ((elsewhere, HOLD), (live.controller, for_itself)):
+        with autocommit(dsn) as other:
+            assert drain(other, statement) == [[(0,)]]
+            time.sleep(1.1)
+            assert end(live) is None
+            assert drain(other, "SELECT 1;") == [[(1,)]]
+
+
+def test_a_holder_that_wakes_between_the_look_and_its_end_is_left_alone(
+    live: LiveGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(live) as paused:
+        time.sleep(1.1)
+
+        def woken(session: Any, text: str, *given: object) -> Any:
+            if "KILL" in text:
+                assert drain(paused, "SELECT @@TRANCOUNT;") == [[(1,)]]
+            return drain(session, text, *given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(control_lock, "drain", woken)
+            assert end(live) is None
+        assert drain(paused, "SELECT @@TRANCOUNT;") == [[(1,)]]
+
+
+def test_a_session_that_ended_and_left_its_number_to_another_is_not_named_as_ended(
+    live: LiveGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with held(live) as paused:
+        time.sleep(1.1)
+
+        def gone(session: Any, text: str, *given: object) -> Any:
+            if "KILL" in text:
+                paused.close()
+            return drain(session, text, *given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(control_lock, "drain", gone)
+            assert end(live) is None
+
+
+def test_two_closers_at_once_end_it_once(live: LiveGate) -> None:
+    with held(live):
+        time.sleep(1.1)
+        with ThreadPoolExecutor(4) as pool:
+            ended = [each for each in pool.map(lambda _: end(live), range(4)) if each is not None]
+    assert len({each.session_id for each in ended}) == 1
+    assert end(live) is None
