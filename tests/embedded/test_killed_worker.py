@@ -16,10 +16,12 @@ from typing import Any
 import psutil
 import pytest
 from dpone_demo import loading, provisioning
-from dpone_demo.campaign import Campaign
+from dpone_demo.campaign import SOURCE
 from dpone_embedded import Stack
 
 from airflow_provider_dpone.campaign.airflow_api import AirflowApi
+from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.composition.factory import build_composition_activation
 from airflow_provider_dpone.ledger import AttemptStore, GateReceiptStore
 from tests.support.gate_receipts import receipt
 
@@ -67,9 +69,8 @@ def test_a_kill_on_the_last_try_is_swept_and_nothing_looks_green(
     provisioning.load(stack)
     server = GateReceiptStore(services.control, services.ledger).standing().server
     provisioning.record_receipt(stack, services, receipt(server))
-    campaign = Campaign(stack, root, tmp_path.absolute)
-    campaign.evidence.mkdir(parents=True)
-    campaign._activate(services)
+    release.build(SOURCE, tmp_path / "release")
+    build_composition_activation(root, services).activate(tmp_path / "release")
     airflow = stack.addresses.airflow
     assert airflow is not None
     api = AirflowApi(airflow.url, airflow.user, airflow.password)
