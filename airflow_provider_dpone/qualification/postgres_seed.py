@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_dpone.contracts.errors import ConfigurationError, Fenced, GuardError, OutcomeUnknown
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    Fenced,
+    GuardError,
+    OutcomeUnknown,
+)
 from airflow_provider_dpone.contracts.nonproduction.seed import SeedPlan
 from airflow_provider_dpone.drivers.postgres import PostgresDsn, connect
 from airflow_provider_dpone.gates import postgres_seed
@@ -19,13 +25,16 @@ if TYPE_CHECKING:
 
 #: What the routine says of a gate that this attempt no longer has.
 _FENCED = frozenset({"gate_closed", "gate_missing"})
+#: Rolled back for a reason of the server's own: a conflict with another transaction, no room, a lock that is held.
+_ROLLED_BACK = ("40", "53", "55")
 
 
 def apply_seed(seeder: PostgresDsn, plan: SeedPlan) -> str:
     """Seed with the plan and return the digest of what stands there now. The same call again does nothing twice.
 
     ``seeder`` is the attempt's own role in the database of the plan. Raises Fenced when its gate is closed,
-    OutcomeUnknown when the reply was lost, and ConfigurationError with the routine's reason when it refused.
+    OutcomeUnknown when the reply was lost, ControlUnavailable when the server rolled it back and it can be made again,
+    and ConfigurationError with the routine's reason when it refused.
     """
     import psycopg
 
@@ -36,7 +45,8 @@ def apply_seed(seeder: PostgresDsn, plan: SeedPlan) -> str:
             not_done="nothing was seeded.",
         )
     try:
-        with connect(replace(seeder, settings=(("search_path", "pg_catalog"),))) as session:
+        settings = (("search_path", "pg_catalog"), ("client_encoding", "UTF8"))
+        with connect(replace(seeder, settings=settings)) as session:
             given = {"plan": plan.document().decode()}
             row = session.execute(postgres_seed.SQL.text("seed").encode(), given).fetchone()
     except psycopg.Error as err:
@@ -51,6 +61,13 @@ def _meaning(err: psycopg.Error, plan: SeedPlan) -> GuardError:
     if reason in _FENCED:
         return Fenced(
             "postgres_seed_gate", happened=f"the seed gate of this role is closed ({reason}).", not_done=f"{place}."
+        )
+    if reason is None and err.sqlstate is not None and err.sqlstate.startswith(_ROLLED_BACK):
+        return ControlUnavailable(
+            "postgres_seed_server",
+            happened=f"the seed of {place} was rolled back by the server: {' '.join(str(err).split())[:500]}",
+            not_done="nothing of it.",
+            check="the server's disk, and who holds the table, then repeat the same call.",
         )
     # An operator's intervention (class 57) or a lost connection says nothing about the transaction.
     if reason is not None or (err.sqlstate is not None and not err.sqlstate.startswith(("57", "08"))):

@@ -28,6 +28,7 @@ from airflow_provider_dpone.gates import postgres_seed
 from airflow_provider_dpone.gates.postgres import PostgresGate
 from airflow_provider_dpone.gates.postgres_roles import service_id_of
 from airflow_provider_dpone.gates.postgres_seed import SeedAuthority
+from airflow_provider_dpone.ledger import Evidence
 
 if TYPE_CHECKING:
     import psycopg
@@ -43,6 +44,8 @@ _SETTINGS = (
     ("timezone", "UTC"),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
+    # Who makes the table anew at this moment holds it: that is said, and not waited for without an end.
+    ("lock_timeout", "12s"),
 )
 _BATCH = 2_000
 
@@ -52,7 +55,7 @@ class EvidenceStore(Protocol):
 
     def put_evidence(self, attempt: Any, kind: str, document: Mapping[str, object]) -> str: ...
 
-    def evidence(self, attempt: Any, kind: str) -> Mapping[str, Any] | None: ...
+    def evidence_history(self, attempt: Any) -> Sequence[Evidence]: ...
 
 
 class SourceSealer:
@@ -69,13 +72,14 @@ class SourceSealer:
         """Close and prove the writer, observe the source, and keep the seal as evidence of its operation.
 
         Raises NotQuiescent while anybody can still seed there, GateTampered where the source is not what the plan says
-        or somebody else may write it, and ConfigurationError where nothing was seeded. Nothing is sealed then. A source
-        that has its seal keeps it: it is read again, and has to be what was sealed.
+        or somebody else may write it, ConfigurationError where nothing was seeded, and ControlUnavailable where it could
+        not be read now. Nothing is sealed then. A source that has its seal keeps it: it is read again, and has to be what
+        was sealed.
         """
         key = operation.attempt_sha256
         closed_gates = self._gate.close(operation, principal)
         quiescence = self._gate.prove_quiescent(operation, principal)
-        if (kept := evidence.evidence(key, "source_seal")) is not None:
+        if (kept := _first_seal(evidence, key)) is not None:
             return self._again(kept, principal, plan)
         closed = evidence.put_evidence(key, "seed_closed", closed_gates)
         proven = evidence.put_evidence(key, "seed_quiescent", quiescence)
@@ -91,7 +95,10 @@ class SourceSealer:
         )
         stored = evidence.put_evidence(key, "source_seal", record.members())
         assert stored == record.sha256
-        return record
+        kept = _first_seal(evidence, key)
+        assert kept is not None
+        # Of several sealers at once each has a proof of its own; the seal is the one that was kept first.
+        return record if canonical.exact_sha256(kept) == stored else self._again(kept, principal, plan)
 
     def _again(self, kept: Mapping[str, Any], principal: Principal, plan: SeedPlan) -> SourceSealRecord:
         record = decode_source_seal(canonical.exact_bytes(kept), canonical.exact_sha256(kept))
@@ -168,14 +175,23 @@ class SourceSealer:
                 yield session
         except psycopg.Error as err:
             said = " ".join(str(err).split())[:300]
-            if err.sqlstate is None:
-                raise ControlUnavailable("postgres_seal", happened=f"observing {_place(name)}: {said}") from err
+            if err.sqlstate != "42501":
+                raise ControlUnavailable(
+                    "postgres_seal",
+                    happened=f"observing {_place(name)}: {said}",
+                    not_done="nothing was sealed.",
+                    check="the server, and who holds the table, then repeat the same call.",
+                ) from err
             raise ConfigurationError(
                 "postgres_seal_rights",
                 happened=f"{self._observer.user} could not observe {_place(name)}: {said}",
                 not_done="nothing was sealed.",
                 check="`dponectl source render-seed`: SELECT of the observer in the schemas of fixtures.",
             ) from err
+
+
+def _first_seal(evidence: EvidenceStore, key: str) -> Mapping[str, Any] | None:
+    return next((each.document for each in evidence.evidence_history(key) if each.kind == "source_seal"), None)
 
 
 def _incarnation(session: Session, name: tuple[str, str, str]) -> tuple[str, int, int]:

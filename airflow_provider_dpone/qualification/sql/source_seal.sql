@@ -3,8 +3,10 @@
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 
 -- name: incarnation
--- Which server, database and timeline this is: a server that was restored to another point has another timeline.
-SELECT s.system_identifier::text, c.timeline_id::bigint, d.oid::bigint, d.datname::text, pg_is_in_recovery()
+-- Which server, database and timeline this is: a server that was restored to another point, or promoted, has another timeline. The name of the log that is written has it from the first moment; the control file learns it by the next checkpoint.
+SELECT s.system_identifier::text,
+    CASE WHEN pg_is_in_recovery() THEN c.timeline_id::bigint ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
+    d.oid::bigint, d.datname::text, pg_is_in_recovery()
 FROM pg_control_system() AS s CROSS JOIN pg_control_checkpoint() AS c CROSS JOIN pg_database AS d
 WHERE d.datname = current_database();
 

@@ -132,6 +132,23 @@ def test_a_seed_is_applied_once_and_is_what_the_plan_says(seed: Seed) -> None:
     assert proof["seeded_content_sha256"] == seed.plan.content_sha256
 
 
+def test_what_the_database_sets_for_sessions_neither_changes_a_plan_nor_makes_a_wait_an_error_of_it(seed: Seed) -> None:
+    """Another encoding of the client; and a lock that is not granted in time, which is no fault of the plan."""
+    seeder = seed.issue()
+    database = sql.Identifier(DATABASE)
+    seed.source.as_owner(sql.SQL("ALTER DATABASE {} SET client_encoding = 'LATIN1'").format(database))
+    seed.source.as_owner(sql.SQL("ALTER DATABASE {} SET lock_timeout = '50ms'").format(database))
+    try:
+        with psycopg.connect(seed.source.owner) as owner:
+            owner.execute("SELECT FROM dpone_seed.gates WHERE role_name = %s FOR UPDATE", (seed.principal.name,))
+            with pytest.raises(ControlUnavailable, match="postgres_seed_server"):
+                apply_seed(seeder, seed.plan)
+        assert seed.rows() is None
+        assert apply_seed(seeder, seed.plan) == seed.plan.content_sha256
+    finally:
+        seed.source.as_owner(sql.SQL("ALTER DATABASE {} RESET ALL").format(database))
+
+
 def test_a_later_seed_makes_the_table_anew_and_an_empty_one_is_one(make_seed: Callable[..., Seed]) -> None:
     first = make_seed()
     apply_seed(first.issue(), first.plan)

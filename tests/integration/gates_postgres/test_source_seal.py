@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import sql
 from tsqldev.pgserver import PostgresProcess
 
 from airflow_provider_dpone.contracts import canonical
-from airflow_provider_dpone.contracts.errors import ConfigurationError, GateTampered, GuardError, NotQuiescent
+from airflow_provider_dpone.contracts.errors import (
+    ConfigurationError,
+    ControlUnavailable,
+    GateTampered,
+    GuardError,
+    NotQuiescent,
+)
 from airflow_provider_dpone.contracts.nonproduction.seal import SourceSealRecord, decode_source_seal
 from airflow_provider_dpone.contracts.nonproduction.seed import SeedColumn, SeedPlan
 from airflow_provider_dpone.contracts.operation import Operation
@@ -22,7 +30,8 @@ from airflow_provider_dpone.contracts.principal import Principal
 from airflow_provider_dpone.drivers.postgres import connect
 from airflow_provider_dpone.gates import postgres_sessions
 from airflow_provider_dpone.gates.interface import PostgresSeedGrant
-from airflow_provider_dpone.qualification import SourceSealer, apply_seed
+from airflow_provider_dpone.ledger import Evidence
+from airflow_provider_dpone.qualification import SourceSealer, apply_seed, source_seal
 from tests.support import live_seed
 from tests.support.live_ledger import control_dsn, open_ledger
 from tests.support.live_postgres import DATABASE, OBSERVER, LivePostgres
@@ -40,10 +49,12 @@ class Kept:
         self.documents[sha256] = (kind, document)
         return sha256
 
-    def evidence(self, attempt: object, kind: str) -> Mapping[str, Any] | None:
+    def evidence_history(self, attempt: object) -> list[Evidence]:
         """As it is read back."""
-        found = self.of(kind)
-        return json.loads(canonical.exact_bytes(found[-1])) if found else None
+        return [
+            Evidence(kind=kind, sha256=sha256, document=json.loads(canonical.exact_bytes(document)), order=order)
+            for order, (sha256, (kind, document)) in enumerate(list(self.documents.items()), 1)
+        ]
 
     def of(self, kind: str) -> list[Mapping[str, object]]:
         return [document for of, document in self.documents.values() if of == kind]
@@ -141,6 +152,69 @@ def test_a_source_that_has_its_seal_keeps_it_and_is_read_again(sealed: Sealed) -
     sealed.as_owner("UPDATE {t} SET small = 1 WHERE small = 0")
     with pytest.raises(GateTampered, match="postgres_source_changed"):
         sealed.seal()
+
+
+def test_several_sealers_at_once_make_one_seal(sealed: Sealed) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        records = list(pool.map(lambda _: sealed.seal(), range(3)))
+    assert len({record.sha256 for record in records}) == 1
+    assert sealed.seal() == records[0]
+
+
+@pytest.mark.parametrize("ending", ["terminated", "locked"])
+def test_a_server_that_does_not_let_the_observer_read_is_no_missing_right(
+    sealed: Sealed, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator's command, or somebody who holds the table: the same call is made again."""
+    read = source_seal._rows
+    monkeypatch.setattr(source_seal, "_SETTINGS", (*source_seal._SETTINGS, ("lock_timeout", "50ms")))
+    with psycopg.connect(sealed.source.owner) as owner:
+
+        def hindered(session: Any, *given: Any) -> Any:
+            if ending == "terminated":
+                owner.execute("SELECT pg_terminate_backend(%s, 5000)", (session.info.backend_pid,))
+            return read(session, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(source_seal, "_rows", hindered)
+            if ending == "locked":
+                place = sql.Identifier(*sealed.plan.qualified_name[1:])
+                owner.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(place))
+            assert "postgres_seal" in sealed.refused(ControlUnavailable)
+    assert sealed.seal()
+
+
+class Promoted(PostgresProcess):
+    """A server that, when it is started again, is promoted before anything is written to it."""
+
+    def start(self) -> None:
+        if self.data_directory.exists():
+            (self.data_directory / "standby.signal").touch()
+        super().start()
+
+    def _renew_password(self) -> None:
+        with psycopg.connect(self.conninfo(), autocommit=True) as superuser:
+            superuser.execute("SELECT pg_promote() WHERE pg_is_in_recovery()")
+        super()._renew_password()
+
+
+def test_a_server_that_was_promoted_is_another_one_from_its_first_moment(
+    tmp_path_factory: pytest.TempPathFactory, admit_on: Callable[[LivePostgres], Operation]
+) -> None:
+    """Not only from the next checkpoint, until which its control file names the timeline before."""
+    # What it has to write out then takes it longer than the look.
+    slow = {"checkpoint_timeout": "1h", "checkpoint_completion_target": "1.0"}
+    with Promoted(tmp_path_factory.mktemp("promoted"), settings={"fsync": "off", **slow}, tcp=True) as server:
+        source = live_seed.provision(server)
+        sealed = Sealed(source, admit_on(source), live_seed.plan()).seed()
+        record = sealed.seal()
+        server.stop(fast=False)
+        server.start()
+        assert server.port is not None
+        observer = replace(source.observer, port=server.port)
+        sealer = SourceSealer(gate=sealed.gate, observer=observer, authority=AUTHORITY)
+        with pytest.raises(GateTampered, match="generation"):
+            sealer.require_unchanged(record, sealed.principal)
 
 
 def test_an_empty_table_is_a_source_like_any_other(make_sealed: Callable[..., Sealed]) -> None:
