@@ -60,11 +60,9 @@ def attempts(
     unresolved: Annotated[bool, Query()] = False,
 ) -> HTMLResponse:
     """A list: of one task instance, of a run, or the newest."""
-    rows, hidden = _rows(user, dag_id, run_id, task_id, map_index, unresolved)
+    rows, limits = _rows(user, dag_id, run_id, task_id, map_index, unresolved)
     selected = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": _index(map_index)}
-    return _page(
-        "attempts.html", rows=rows, hidden=hidden, selected=selected, unresolved=unresolved, shown=attempts_view.SHOWN
-    )
+    return _page("attempts.html", rows=rows, selected=selected, unresolved=unresolved, **limits)
 
 
 def attempts_document(
@@ -101,12 +99,11 @@ def owners(user: User, retired: Annotated[bool, Query()] = False, activation_id:
         activations = attempts_view.owners(retired, activation_id)
     except AdmissionRefused:
         activations = []  # what is no activation id names nothing
-    blocking, hidden = _allowed(user, attempts_view.unresolved())
+    blocking, limits = _allowed(user, attempts_view.unresolved())
     return _page(
         "owners.html",
         blocking=blocking,
-        hidden=hidden,
-        shown=attempts_view.SHOWN,
+        **limits,
         authority=attempts_view.authority(),
         owners=activations,
         retired=retired or bool(activation_id),
@@ -120,16 +117,22 @@ def _rows(
     task_id: str | None,
     map_index: str | None,
     unresolved: bool,
-) -> tuple[list[dict[str, Any]], bool]:
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     if unresolved:
         return _allowed(user, attempts_view.unresolved())
     return _allowed(user, attempts_view.listed(dag_id, run_id, task_id, _index(map_index)))
 
 
-def _allowed(user: BaseUser, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
-    """The rows of DAGs that the user may read, and whether there are others: "none" would be a lie then."""
+def _allowed(user: BaseUser, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of DAGs that the user may read, and what a page has to say of those that it does not show.
+
+    ``hidden``: there are others, so that "none" would be a lie. ``full``: not all were looked at, so that "none for you"
+    would be one too. It counts what was found, however few of it the user may read.
+    """
     readable = {name: _readable(user, name) for name in dict.fromkeys(row["dag_id"] for row in rows)}
-    return [row for row in rows if readable[row["dag_id"]]], not all(readable.values())
+    allowed = [row for row in rows if readable[row["dag_id"]]]
+    shown = attempts_view.SHOWN
+    return allowed, {"hidden": not all(readable.values()), "full": len(rows) >= shown, "shown": shown}
 
 
 def _index(text: str | None) -> int | None:

@@ -200,3 +200,21 @@ def test_a_page_that_is_full_says_that_there_may_be_more(monkeypatch: pytest.Mon
         monkeypatch.setattr(attempts_view, "unresolved", lambda count=count: [row("open")] * count)
         for path in ("/attempts?unresolved=true", "/owners"):
             assert ("Only the newest 2 are shown" in get(app, path).text) is said
+
+
+def test_nobody_is_told_that_there_is_nothing_where_only_the_newest_were_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempts_view, "SHOWN", 2)
+    monkeypatch.setattr(attempts_view, "owners", lambda *_: [])
+    monkeypatch.setattr(attempts_view, "authority", lambda: None)
+    for found in ("listed", "unresolved"):
+        monkeypatch.setattr(attempts_view, found, lambda *_: [row("closed"), row("closed")])
+    app = signed_in(monkeypatch, {"open"})
+    for path in ("/attempts", "/attempts?unresolved=true", "/owners"):
+        page = get(app, path).text
+        assert "nothing here that you may read" not in page and "newest 2" in page
+    monkeypatch.setattr(attempts_view, "listed", lambda *_: [row("closed"), row("open")])
+    assert "Only the newest 2 are shown, less those that you may not read" in get(app, "/attempts").text
+    monkeypatch.setattr(attempts_view, "listed", lambda *_: [row("closed")])
+    assert "nothing here that you may read" in get(app, "/attempts").text
