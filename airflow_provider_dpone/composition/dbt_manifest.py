@@ -21,7 +21,7 @@ def parse_project(project: Path, *, database: str, schema: str) -> dict[str, Any
     """The manifest (v12) of a dbt project for the given target database and default schema."""
     if not (project / "dbt_project.yml").is_file():
         raise ConfigurationError("dbt_project", happened=f"{project} holds no dbt_project.yml.")
-    profile_name = yaml.safe_load((project / "dbt_project.yml").read_text(encoding="utf-8")).get("profile")
+    profile_name = _profile_name(project / "dbt_project.yml")
     with tempfile.TemporaryDirectory(prefix="dpone-parse-") as scratch:
         target = {
             "type": "sqlserver",
@@ -51,3 +51,13 @@ def parse_project(project: Path, *, database: str, schema: str) -> dict[str, Any
             "dbt_manifest_version", happened=f"dbt wrote the manifest {found}, not {MANIFEST_SCHEMA}."
         )
     return manifest
+
+
+def _profile_name(path: Path) -> str | None:
+    try:
+        name = yaml.safe_load(path.read_text(encoding="utf-8")).get("profile")
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
+        raise ConfigurationError("dbt_project", happened=f"{path.name} is not a YAML mapping in UTF-8: {err}.") from err
+    if name is not None and not isinstance(name, str):
+        raise ConfigurationError("dbt_project", happened=f"{path.name} names a profile that is no text.")
+    return name

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.physical import PhysicalDomain
+from airflow_provider_dpone.composition.plain_files import read_plain
 from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot, build_composition_source_reader
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -144,7 +144,7 @@ def _write(deployments: Path, folder: Path, source: Path, document: bytes) -> No
 def opened(folder: Path, deployment_id: str, *, expected_release_id: str | None = None) -> SealedDeployment:
     """Read a sealed deployment; its document has to be the one that the id is the digest of."""
     try:
-        data = release.read_plain(folder, DEPLOYMENT_FILE)
+        data = read_plain(folder, DEPLOYMENT_FILE)
         document = canonical.strict_object(data)
         if canonical.sha256_text(data) != deployment_id or document["schema"] != SCHEMA or set(document) != _MEMBERS:
             raise _changed(folder)

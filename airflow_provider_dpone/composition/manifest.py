@@ -15,6 +15,11 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 #: The longest manifest, in characters.
 MANIFEST_LIMIT = 1024 * 1024
+#: How much of a refused manifest an error repeats: so many members, and so many characters of each.
+_REASONS, _SHOWN = 20, 200
+_MERGE = "tag:yaml.org,2002:merge"
+#: What the loader raises beside its own errors for a value that is none of its type: `2026-13-45`, `!!int x`, `0x_`.
+_NO_VALUE = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 
 Identifier = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\\\x00-\x1f]+$")]
 Constituent = Literal["native", "standalone"]
@@ -216,13 +221,17 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 class _OnceEach(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C loader is optional
-    """YAML in which no key stands twice in one mapping: the last one would win without a word."""
+    """YAML in which no key stands twice in one mapping, by itself or by a merge: one would win without a word."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        keys = [getattr(key, "value", None) for key, _ in node.value]
-        for key in keys:
-            if isinstance(key, str) and keys.count(key) > 1:
-                raise yaml.YAMLError(f"the key {key!r} stands twice in one mapping")
+        seen: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.tag == _MERGE:
+                raise yaml.YAMLError("a merge key (<<) is not allowed")
+            if isinstance(key.value, str) and key.value in seen:
+                raise yaml.YAMLError(f"the key {key.value[:_SHOWN]!r} stands twice in one mapping")
+            if isinstance(key.value, str):
+                seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 
@@ -236,12 +245,16 @@ def _validated(validate: Any, text: str, where: str) -> Any:
         if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, _OnceEach)):
             raise yaml.YAMLError("an alias (*name) is not allowed")
         document = yaml.load(text, _OnceEach)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, *_NO_VALUE) as error:
         raise ConfigurationError("manifest_not_yaml", happened=f"{where} is not YAML: {error}.") from error
     try:
         return validate(document)
     except ValidationError as error:
-        reasons = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'document'}: {item['msg']}" for item in error.errors()
-        )
-        raise ConfigurationError("manifest_refused", happened=f"{where} is refused: {reasons}.") from error
+        found = error.errors()
+        reasons = [
+            f"{'.'.join(str(part) for part in item['loc'])[:_SHOWN] or 'document'}: {item['msg'][:_SHOWN]}"
+            for item in found[:_REASONS]
+        ]
+        if len(found) > _REASONS:
+            reasons.append(f"and {len(found) - _REASONS} more")
+        raise ConfigurationError("manifest_refused", happened=f"{where} is refused: {'; '.join(reasons)}.") from error

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,17 +32,19 @@ from airflow_provider_dpone.composition.manifest import (
     read_composition,
     read_workload,
 )
+from airflow_provider_dpone.composition.plain_files import freeze, names, read_plain
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations, transfer_relation
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 RELEASE_FILE = "release.json"
 SCHEMA = "dpone.release.v1"
-FILE_LIMIT = 8 * 1024 * 1024
-FILE_COUNT_LIMIT = 10_000
 
 #: What tools leave in a project folder; never part of a release.
 _LEFT_BEHIND = frozenset({"target", "logs", "dbt_packages", "__pycache__", ".user.yml"})
+
+#: How many files of a kind a refusal names.
+_NAMED = 20
 
 Entry = Mapping[str, object]
 
@@ -142,13 +143,7 @@ def build(source: Path, destination: Path) -> Release:
     except OSError as err:
         raise _not_written(destination, err) from err
     try:
-        shutil.copytree(
-            source,
-            staging,
-            symlinks=True,
-            dirs_exist_ok=True,
-            ignore=lambda _, names: [n for n in names if n in _LEFT_BEHIND],
-        )
+        freeze(source, staging, left_out=_LEFT_BEHIND)
         files = dict(_digests(staging))
         composition, manifests = _read_manifests(staging, files)
         workloads = tuple(_pin(staging, composition, each, files) for each in sorted(manifests, key=_by_id))
@@ -156,7 +151,7 @@ def build(source: Path, destination: Path) -> Release:
         document = _document(composition, workloads, files)
         (staging / RELEASE_FILE).write_bytes(canonical.exact_bytes(document))
         os.replace(staging, destination)
-    except (OSError, shutil.Error) as err:
+    except (OSError, shutil.Error, RecursionError) as err:
         shutil.rmtree(staging, ignore_errors=True)
         raise _not_written(destination, err) from err
     except BaseException:
@@ -165,7 +160,7 @@ def build(source: Path, destination: Path) -> Release:
     return read(destination)
 
 
-def _not_written(destination: Path, err: OSError) -> ConfigurationError:
+def _not_written(destination: Path, err: Exception) -> ConfigurationError:
     return ConfigurationError(
         "release_not_written",
         happened=f"the release {destination} could not be written: {err}.",
@@ -397,55 +392,12 @@ def _document(
     }
 
 
-def read_plain(root: Path, path: str) -> bytes:
-    """A file of a release: one of its own, not linked, not too large. Refused by its name otherwise."""
-    try:
-        # Not blocking: opening a pipe would wait for somebody who writes it.
-        descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError as err:
-        raise ConfigurationError("release_closure", happened=f"{path} is missing in {root}.") from err
-    except OSError as err:
-        raise ConfigurationError("release_link", happened=f"{path} is not a plain file of its own: {err}.") from err
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise ConfigurationError("release_link", happened=f"{path} is not a plain file of its own.")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(FILE_LIMIT + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > FILE_LIMIT:
-        raise ConfigurationError(
-            "release_size", happened=f"{path}: a file of a release has at most {FILE_LIMIT} bytes."
-        )
-    return data
-
-
 def _entry(data: bytes) -> dict[str, object]:
     return {"sha256": "sha256:" + hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 def _digests(root: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    for count, path in enumerate(_files(root), start=1):
-        if count > FILE_COUNT_LIMIT:
-            raise ConfigurationError(
-                "release_size", happened=f"{path} is one too many: a release holds at most {FILE_COUNT_LIMIT} files."
-            )
-        yield path, _entry(read_plain(root, path))
-
-
-def _files(root: Path) -> Iterator[str]:
-    """Every name below the root that is no folder, linked folders among them, in one order."""
-
-    def unreadable(err: OSError) -> None:
-        raise ConfigurationError(
-            "release_unreadable", happened=f"{err.filename} cannot be listed: {err.strerror}."
-        ) from err
-
-    for folder, folders, names in os.walk(root, onerror=unreadable):
-        folders.sort()
-        for name in sorted([*names, *(each for each in folders if (Path(folder) / each).is_symlink())]):
-            yield (Path(folder) / name).relative_to(root).as_posix()
+    return ((path, _entry(read_plain(root, path))) for path in names(root))
 
 
 def _compare(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> None:
@@ -456,5 +408,11 @@ def _compare(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> None:
         raise ConfigurationError(
             "release_closure",
             happened="the release's files are not those it was built with: "
-            f"missing {missing}, extra {extra}, changed {changed}.",
+            f"missing {_some(missing)}, extra {_some(extra)}, changed {_some(changed)}.",
         )
+
+
+def _some(paths: list[str]) -> str:
+    """As many as a message can name: a folder beside the release may hold thousands."""
+    rest = len(paths) - _NAMED
+    return f"{paths[:_NAMED]}" + (f" and {rest} more" if rest > 0 else "")

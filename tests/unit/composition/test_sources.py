@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.composition import plain_files, release
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -69,7 +69,7 @@ def folder(file: Path) -> None:
 
 def oversized(file: Path) -> None:
     with open(file, "ab") as opened:
-        opened.truncate(release.FILE_LIMIT + 1)
+        opened.truncate(plain_files.FILE_LIMIT + 1)
 
 
 def renamed(file: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_file_more_in_any_folder_is_refused_by_its_name(copy: Path, release_id
 
 def test_one_file_more_than_a_release_may_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release.build(write_source(tmp_path / "source"), tmp_path / "release")
-    monkeypatch.setattr(release, "FILE_COUNT_LIMIT", 4)
+    monkeypatch.setattr(plain_files, "FILE_COUNT_LIMIT", 4)
     READER.read_sources(tmp_path / "release")
     (tmp_path / "release" / "fifth").touch()
     with pytest.raises(ConfigurationError, match="release_size"):
