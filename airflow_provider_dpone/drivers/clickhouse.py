@@ -2,6 +2,8 @@
 
 Deciding statements go through ``command``, rows through ``raw_insert`` with a generator: since 1.12 those two are
 sent once. ``insert``, ``insert_df`` and ``raw_insert`` with bytes are sent again when a reply is lost; do not use them.
+
+A reply that ends among its headers is lost, and is not an empty one: whoever asks for what is left would read "nothing".
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from airflow_provider_dpone.drivers.secret import Secret
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from urllib3 import PoolManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +70,30 @@ def connect(dsn: ClickHouseDsn, *, settings: Mapping[str, object] | None = None)
             autogenerate_session_id=False,
             client_name=dsn.app,
             settings=dict(settings or {}),
-            pool_mgr=get_pool_manager(verify=dsn.verify),
+            pool_mgr=_whole_replies(get_pool_manager(verify=dsn.verify)),
         )
     except ClickHouseError as err:
         raise _no_answer(dsn, err) from err
+
+
+def _whole_replies(pool: PoolManager) -> PoolManager:
+    """Refuse a reply that does not say how it ends, as ClickHouse's do: by its length, or by a last chunk.
+
+    Python takes the end of the connection for the end of the headers. What comes after them is then an empty result.
+    """
+    from urllib3.exceptions import ProtocolError
+
+    request = pool.request
+
+    def whole(*given: Any, **named: Any) -> Any:
+        reply = request(*given, **named)
+        if not {"content-length", "transfer-encoding"} & {name.lower() for name in reply.headers}:
+            reply.close()
+            raise ProtocolError("the connection was closed before the headers of the reply had ended")
+        return reply
+
+    pool.request = whole  # type: ignore[method-assign]  # the one place where every reply passes
+    return pool
 
 
 class StandingAccount:
