@@ -12,6 +12,8 @@ constituent that makes no DAG, becomes a DAG whose one task says why, and leaves
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping
@@ -24,7 +26,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow_provider_dpone.composition import projection
 from airflow_provider_dpone.composition.manifest import Composition, DagOptions, ParentDag
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
-from airflow_provider_dpone.contracts.errors import GuardError
+from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
 from airflow_provider_dpone.hooks.roles import GuardRoles
 from airflow_provider_dpone.operators.guarded import GuardedDbtRun, GuardedOperator, MsSqlToClickHouse, PostgresToMsSql
 from airflow_provider_dpone.task_groups.guarded_attempt import guarded_attempt
@@ -32,6 +34,10 @@ from airflow_provider_dpone.task_groups.guarded_attempt import guarded_attempt
 _OPERATORS: dict[str, type[GuardedOperator]] = {
     each.cell: each for each in (GuardedDbtRun, MsSqlToClickHouse, PostgresToMsSql)
 }
+#: What making a DAG raises for what its author wrote.
+_NO_DAG = (GuardError, AirflowException, ValueError, TypeError)
+#: The longest id that is made up here; Airflow takes 250 characters.
+_ID_LIMIT = 240
 _NO_DAG_ID = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
@@ -50,20 +56,39 @@ def load_compositions(
     for root in _roots(Path(path)):
         for each in _composition(root, roles, dag, wanted):
             if each.dag_id in made:
-                each = _refused(f"{each.dag_id}__in__{_id(root)}", f"{root}: the DAG {each.dag_id} is there already.")
+                digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+                each = _refused(
+                    f"{each.dag_id}__in__{_id(root)}__{digest}", f"{root}: the DAG {each.dag_id} is there already."
+                )
             made[each.dag_id] = each
     namespace.update({f"dpone_{number}_{dag_id}": each for number, (dag_id, each) in enumerate(made.items())})
     return tuple(made)
 
 
 def _roots(path: Path) -> list[Path]:
-    if (path / projection.CURRENT).exists():
+    if _is_root(path):
         return [path]
-    return sorted(each.parent for each in path.glob(f"*/{projection.CURRENT}"))
+    try:
+        return [each for each in sorted(path.iterdir()) if _is_root(each)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_root(folder: Path) -> bool:
+    """Whether something was put in force there. One that cannot be looked into is one, and is refused with the reason."""
+    try:
+        os.lstat(folder / projection.CURRENT)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any], wanted: str | None) -> Iterator[DAG]:
     try:
+        if not str(root).isprintable():
+            raise ConfigurationError("release_root", happened=f"{str(root)!r}: its tasks could not be told this name.")
         release = projection.load_release(root)
     except GuardError as err:
         yield _refused(f"{_id(root)}__refused", str(err))
@@ -77,11 +102,14 @@ def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any], want
             continue
         try:
             yield _constituent(root, release, dag_id, workloads, roles, dag)
-        except (GuardError, AirflowException, ValueError, TypeError) as err:
+        except _NO_DAG as err:
             yield _refused(dag_id, f"{type(err).__name__}: {err}")
     parent = release.composition.parent
     if parent is not None and wanted in (None, parent.dag_id):
-        yield _parent(release.composition, parent, roles, dag)
+        try:
+            yield _parent(release.composition, parent, roles, dag)
+        except _NO_DAG as err:
+            yield _refused(parent.dag_id, f"{type(err).__name__}: {err}")
 
 
 def _constituent(
@@ -108,12 +136,19 @@ def _constituent(
 
 
 def _require_schedule(schedule: str | None) -> None:
-    """Airflow would refuse the whole file, with every other DAG in it, when it serializes this one."""
+    """Airflow would refuse the whole file, with every other DAG in it, when it serializes this one.
+
+    A day that never comes (30 February) is refused, too: its DAG would be there, and never run.
+    """
     if schedule is not None and not schedule.startswith("@"):
-        from croniter import croniter
+        from croniter import CroniterBadDateError, croniter
 
         if not croniter.is_valid(schedule):
             raise ValueError(f"the schedule {schedule!r} is no cron expression")
+        try:
+            croniter(schedule).get_next()
+        except CroniterBadDateError as err:
+            raise ValueError(f"the schedule {schedule!r} names a day that never comes") from err
 
 
 def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles: GuardRoles | None) -> Any:
@@ -154,6 +189,11 @@ class Refused(BaseOperator):
 
 
 def _refused(dag_id: str, reason: str) -> DAG:
+    # Airflow's database holds no NUL and no half of a character, and one text of them would keep the whole file out.
+    reason = "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in reason)
+    if len(dag_id) > _ID_LIMIT:
+        digest = hashlib.sha256(dag_id.encode()).hexdigest()[:8]
+        dag_id = f"{dag_id[: _ID_LIMIT - 10]}__{digest}"
     with DAG(dag_id, schedule=None, catchup=False, tags=["dpone", "refused"], doc_md=f"```\n{reason}\n```") as made:
         Refused(task_id="refused", reason=reason)
     return made

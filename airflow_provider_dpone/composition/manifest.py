@@ -187,6 +187,12 @@ class ParentDag(_Closed):
     dag_id: WorkloadId
     order: Annotated[tuple[WorkloadId, ...], Field(min_length=1)]
 
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.order)) != len(self.order):
+            raise ValueError("a DAG stands twice in the order of the parent")
+        return self
+
 
 class Composition(_Closed):
     """The parent: its bindings, the manifests of its workloads, and how their DAGs (by `dag_id`) run."""

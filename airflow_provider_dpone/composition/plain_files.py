@@ -5,6 +5,7 @@ Nothing here follows a link, waits for a pipe, reads a device or believes a size
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -29,6 +30,21 @@ def read_plain(root: Path, path: str) -> bytes:
         if os.fstat(file.fileno()).st_nlink != 1:
             raise _linked(path)
         return _bounded(file, path)
+
+
+def read_regular(path: Path) -> bytes:
+    """A regular file of a bounded size, wherever links lead. OSError if it is none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "no plain file", str(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(FILE_LIMIT + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > FILE_LIMIT:
+        raise OSError(errno.EFBIG, f"larger than {FILE_LIMIT} bytes", str(path))
+    return data
 
 
 def freeze(source: Path, destination: Path, *, left_out: Collection[str]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_dpone.composition.deployment import sync
+from airflow_provider_dpone.composition.plain_files import read_regular
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload, read
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
@@ -111,7 +112,8 @@ def switch(root: Path, request: ActivationRequest, guard_epochs: tuple[tuple[str
 
 def current_activation_id(root: Path) -> str | None:
     """The activation that `current` names; None when there is none yet."""
-    if not (root / CURRENT).exists():
+    # A link that leads nowhere is not "none yet": something was here.
+    if not os.path.lexists(root / CURRENT):
         return None
     return str(_current(root)["activation_id"])
 
@@ -216,14 +218,14 @@ def is_uuid(text: str) -> bool:
 
 def _read(path: Path, schema: str, members: Mapping[str, type]) -> dict[str, Any]:
     try:
-        document = canonical.strict_object(path.read_bytes())
-    except FileNotFoundError as err:
-        raise ConfigurationError(
-            "no_activation",
-            happened=f"{path} does not exist: no composition has been activated in this folder.",
-            check="`dponectl composition activate`, and the setting [dpone] release_root.",
-        ) from err
+        document = canonical.strict_object(read_regular(path))
     except (OSError, canonical.StrictJsonError) as err:
+        if isinstance(err, FileNotFoundError) and not path.is_symlink():
+            raise ConfigurationError(
+                "no_activation",
+                happened=f"{path} does not exist: no composition has been activated in this folder.",
+                check="`dponectl composition activate`, and the setting [dpone] release_root.",
+            ) from err
         raise ConfigurationError("projection", happened=f"{path} cannot be read: {err}.") from err
     if document.get("schema") != schema or any(type(document.get(name)) is not kind for name, kind in members.items()):
         raise _malformed(path)

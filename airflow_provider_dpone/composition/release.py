@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 from airflow_provider_dpone.composition.dbt_manifest import parse_project
 from airflow_provider_dpone.composition.manifest import (
@@ -82,9 +83,13 @@ class ReleasedWorkload:
 
     @property
     def outlets(self) -> tuple[str, ...]:
-        """What the workload makes, as logical names: an alias says nothing of where the data lie."""
+        """What the workload makes, as logical names: an alias says nothing of where the data lie.
+
+        Each part is quoted, so that a `/`, `#`, `?` or `@` of a name is not one of the URI.
+        """
         targets = (relation for relation in self.relations if relation.role == "target")
-        return tuple(sorted(f"dpone://{self.sink_binding}/{each.schema}/{each.name}" for each in targets))
+        parts = ((self.sink_binding, each.schema, each.name) for each in targets)
+        return tuple(sorted("dpone://" + "/".join(quote(part, safe="") for part in each) for each in parts))
 
     def document(self) -> dict[str, object]:
         return {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +120,68 @@ def _in_force(folder: Path) -> dict[str, Path]:
     (roots / "nothing yet").mkdir()
     return {
         "roots": roots,
+        "hostile": _hostile(folder),
         "nothing": roots / "nothing yet",
         "100": many(folder / "100", 100),
         "1000": many(folder / "1000", 1000),
     }
+
+
+def no_text(current: Path) -> None:
+    """A document that names a release by a NUL, which no path and no database of Airflow holds."""
+    kept = next((current.parent / "activations").iterdir())
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"release": "a\0b"}))
+
+
+def pipe(current: Path) -> None:
+    current.unlink()
+    os.mkfifo(current)
+
+
+def sparse(current: Path) -> None:
+    os.truncate(current, 1 << 40)
+
+
+def link_to(where: str) -> Callable[[Path], None]:
+    def link(current: Path) -> None:
+        current.unlink()
+        current.symlink_to(where)
+
+    return link
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "pipe": pipe,
+    "sparse": sparse,
+    "device": link_to("/dev/zero"),
+    "nowhere": link_to("nowhere"),
+    "loop": link_to("current.json"),
+    "no text": no_text,
+    "removed": lambda current: shutil.rmtree(current.parent / "deployments"),
+    "no \udcff utf8": lambda current: None,
+    "z" * 255: lambda current: None,
+}
+
+
+def _hostile(folder: Path) -> Path:
+    """Roots whose `current` is anything but a document, and a whole one whose names are all that a name may be."""
+    hostile = folder / "hostile"
+    tables = ("a#b", "a#c", "a/b", "a?b", "a@b:1", "[x]", "\u0410", "x")
+    manifests = {
+        f"w{number}": ORDINARY.replace("workload_id: planes", f"workload_id: w{number}")
+        .replace("dag_id: d", f"dag_id: {'active' if number else 'y' * 200}")
+        .replace("table: planes, mode", f"table: {json.dumps(table)}, mode")
+        for number, table in enumerate(tables)
+    }
+    never = ORDINARY.replace("dag_id: d", "dag_id: never")
+    composition = COMPOSITION.replace("WORKLOAD", ", ".join(["planes.yaml", *(f"{name}.yaml" for name in manifests)]))
+    composition += "dags: {never: {schedule: '0 0 30 2 *'}}\nparent: {dag_id: whole, order: [active, d]}\n"
+    source = write_source(folder / "hostile source", composition=composition, planes=never, **manifests)
+    release.build(source, folder / "hostile release")
+    activation(hostile / "a", Store()).activate(folder / "hostile release")
+    for name, damage in DAMAGES.items():
+        damage(Path(shutil.copytree(hostile / "a", hostile / name)) / "current.json")
+    return hostile
 
 
 def tasks_of(answer: dict[str, Any], dag_id: str) -> dict[str, Any]:
@@ -149,9 +209,28 @@ def test_one_dag_a_constituent_by_explicit_triggers_unless_the_author_says_other
     assert slow["release_root"].endswith("whole one")
 
 
-def test_airflow_can_store_every_dag(parsed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("roots", ["roots", "hostile"])
+def test_airflow_can_store_every_dag(parsed: dict[str, Any], roots: str) -> None:
     """What the DAG processor does with a parsed file; one DAG that it cannot store takes the whole file down."""
-    assert set(parsed["roots"]["stored"]) == set(parsed["roots"]["dags"])
+    assert set(parsed[roots]["stored"]) == set(parsed[roots]["dags"])
+    text = json.dumps(parsed[roots]["dags"], ensure_ascii=False)
+    assert "\\u0000" not in text and text.encode(), "PostgreSQL holds no NUL and no half of a character"
+
+
+def test_whatever_current_is_its_root_says_so_and_a_whole_root_is_there(parsed: dict[str, Any]) -> None:
+    dags = parsed["hostile"]["dags"]
+    reasons = {dag_id: dag["tasks"]["refused"]["reason"] for dag_id, dag in dags.items() if "refused" in dag["tags"]}
+    for name in ("pipe", "sparse", "device", "nowhere", "loop", "no_text", "removed", "no___utf8"):
+        assert f"{name}__refused" in reasons
+    assert "never comes" in reasons["never"] and "'active'" in reasons["whole"]
+    assert set(dags) - set(reasons) == {"d", "active", "y" * 200}
+    twins = [reason for reason in reasons.values() if "is there already" in reason]
+    assert len(twins) == 5 and max(map(len, dags)) <= 240
+
+
+def test_every_table_is_an_asset_of_its_own(parsed: dict[str, Any]) -> None:
+    uris = [uri for task in tasks_of(parsed["hostile"], "active").values() for uri in task["outlets"]]
+    assert len(set(uris)) == len(uris) == 7 and "dpone://dw/raw/a%23c" in uris
 
 
 def test_a_task_that_starts_parses_its_own_dag_only(parsed: dict[str, Any]) -> None:
