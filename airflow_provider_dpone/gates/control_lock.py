@@ -13,10 +13,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from airflow_provider_dpone.contracts.errors import ControlUnavailable
 from airflow_provider_dpone.drivers import Connect, Connection, drain, load_sql
 from airflow_provider_dpone.drivers.mssql_rights import acting_as, right_missing
 from airflow_provider_dpone.gates.mssql_logins import session_of
 from airflow_provider_dpone.ledger import LedgerSettings
+from airflow_provider_dpone.ledger.transaction import driver_errors
 
 SQL = load_sql("airflow_provider_dpone.gates", "sql/control_lock.sql")
 ROLE = "closer"
@@ -42,6 +44,17 @@ def end_silent_holder(closer: Connect, settings: LedgerSettings) -> SilentHolder
 
     ``closer`` connects to the control database. Safe at any time, from anywhere, any number of times.
     """
+    try:
+        return _end(closer, settings)
+    except driver_errors() as err:
+        raise ControlUnavailable(
+            "control_lock_look",
+            happened=f"looking for the holder of the control lock: {' '.join(str(err).split())[:400]}",
+            not_done="no session was ended, or it is not known whether.",
+        ) from err
+
+
+def _end(closer: Connect, settings: LedgerSettings) -> SilentHolder | None:
     with (
         session_of(ROLE, closer) as session,
         acting_as(ROLE, "ending the silent holder of the control lock"),

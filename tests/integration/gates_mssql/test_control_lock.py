@@ -152,3 +152,11 @@ def test_two_closers_at_once_end_it_once(live: LiveGate) -> None:
             ended = [each for each in pool.map(lambda _: end(live), range(4)) if each is not None]
     assert len({each.session_id for each in ended}) == 1
     assert end(live) is None
+
+
+def test_a_look_that_is_lost_says_so(live: LiveGate) -> None:
+    lost = connect_autocommit(live.closer)
+    [[(number,)]] = drain(lost, "SELECT CONVERT(int, @@SPID);")
+    live.as_dba(f"KILL {number};")
+    with pytest.raises(ControlUnavailable, match="control_lock_look"):
+        end_silent_holder(lambda: lost, live.settings)
