@@ -144,11 +144,23 @@ def _if_exists(hook: _Hook[T]) -> T | None:
         return None
 
 
-def release_root(named: str | None) -> Path:
-    """The folder of activated releases: the operator's, or the setting's."""
+def named(task: object, field: str) -> str:
+    """What a template field of a task rendered to. Nothing is refused: it must not mean a default that nobody chose."""
+    value = getattr(task, field)
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(
+            "template_empty",
+            happened=f"{field} was given, and rendered to {value!r}.",
+            check="the template, and what the task that it reads from has returned.",
+        )
+    return value
+
+
+def release_root(given: str | None) -> Path:
+    """The folder of activated releases: the operator's, or the setting's. An empty text is neither."""
     from airflow.sdk.configuration import conf
 
-    root = named or conf.get("dpone", "release_root", fallback=None)
+    root = conf.get("dpone", "release_root", fallback=None) if given is None else given
     if not root:
         raise ConfigurationError(
             "release_root",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_dpone.contracts.errors import GuardError
-from airflow_provider_dpone.hooks.roles import GuardRoles
+from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
+from airflow_provider_dpone.hooks.roles import GuardRoles, named
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -68,9 +68,14 @@ class PrepareComposition(_CompositionOperator):
         super().__init__(**kwargs)
         self.release = release
         self.expected_release_id = expected_release_id
+        self.any_release = expected_release_id is None
+
+    def expected(self) -> str | None:
+        """The release that is wanted; a template that rendered to nothing is not "any"."""
+        return None if self.any_release else named(self, "expected_release_id")
 
     def act(self, composition: CompositionActivation) -> Activation:
-        return composition.prepare(Path(self.release), expected_release_id=self.expected_release_id)
+        return composition.prepare(Path(named(self, "release")), expected_release_id=self.expected())
 
 
 class ActivateComposition(PrepareComposition):
@@ -87,7 +92,7 @@ class ActivateComposition(PrepareComposition):
         self.patience = patience
 
     def act(self, composition: CompositionActivation) -> Activation:
-        folder, expected = Path(self.release), self.expected_release_id
+        folder, expected = Path(named(self, "release")), self.expected()
         if self.drain:
             patience = self.patience.total_seconds()
             return composition.hand_over(folder, expected_release_id=expected, patience=patience)
@@ -107,7 +112,7 @@ class ReconcileComposition(_CompositionOperator):
         self.activation_id = activation_id
 
     def act(self, composition: CompositionActivation) -> Activation:
-        return composition.reconcile(self.activation_id)
+        return composition.reconcile(named(self, "activation_id"))
 
 
 class RetireComposition(_CompositionOperator):
@@ -122,13 +127,15 @@ class RetireComposition(_CompositionOperator):
     def __init__(self, *, activation_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activation_id = activation_id
+        self.in_force = activation_id is None
 
     def act(self, composition: CompositionActivation) -> Activation | None:
         from airflow_provider_dpone.composition.projection import current_activation_id
-        from airflow_provider_dpone.contracts.errors import ConfigurationError
         from airflow_provider_dpone.hooks.roles import release_root
 
-        activation_id = self.activation_id or current_activation_id(release_root(self.release_root))
+        if not self.in_force:
+            return composition.retire(named(self, "activation_id"))
+        activation_id = current_activation_id(release_root(self.release_root))
         if activation_id is None:
             raise ConfigurationError("no_activation", happened="no composition has been activated in this folder.")
         return composition.retire(activation_id)

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dpone.contracts.errors import ControlUnavailable
-from airflow_provider_dpone.hooks.roles import GuardRoles
+from airflow_provider_dpone.hooks.roles import GuardRoles, named
 from airflow_provider_dpone.triggers.waiting import PauseTrigger
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class ActivationSensor(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.activation_id = activation_id
+        self.in_force = activation_id is None
         self.interval = interval
         self.patience = patience
         self.release_root = release_root
@@ -78,7 +79,8 @@ class ActivationSensor(BaseOperator):
         from airflow_provider_dpone.hooks.ledger import DponeLedgerHook
         from airflow_provider_dpone.hooks.roles import release_root
 
-        activation_id = self.activation_id or current_activation_id(release_root(self.release_root))
+        root = release_root(self.release_root)
+        activation_id = current_activation_id(root) if self.in_force else named(self, "activation_id")
         if activation_id is None:
             return None
         activation = DponeLedgerHook((self.roles or GuardRoles()).controller).activations().read(activation_id)

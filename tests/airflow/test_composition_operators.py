@@ -10,7 +10,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dpone.composition import factory, projection, release
-from airflow_provider_dpone.contracts.errors import ControlUnavailable, Overlap
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, Overlap
+from airflow_provider_dpone.hooks import roles
 from airflow_provider_dpone.hooks.roles import GuardRoles
 from airflow_provider_dpone.operators import (
     ActivateComposition,
@@ -18,6 +19,7 @@ from airflow_provider_dpone.operators import (
     ReconcileComposition,
     RetireComposition,
 )
+from airflow_provider_dpone.sensors import ActivationSensor
 from tests.support.compositions import NATIVE, Store, activation, write_source
 
 
@@ -81,3 +83,34 @@ def test_a_ledger_that_was_not_reached_before_anything_was_noted_is_retried(
     with pytest.raises(ControlUnavailable):
         run(RetireComposition, tmp_path)
     assert store.states == {active["activation_id"]: "ACTIVE"}
+
+
+@pytest.mark.parametrize("rendered", ["", " ", None])
+def test_a_template_that_renders_to_nothing_is_no_default(
+    store: Store, releases: tuple[str, str], tmp_path: Path, rendered: str | None
+) -> None:
+    """An activation that was given up returns no id; to retire that one must not retire the one in force."""
+    active = run(ActivateComposition, tmp_path, release=releases[0])
+    fields = {
+        RetireComposition: {"activation_id": "{{ x }}"},
+        ReconcileComposition: {"activation_id": "{{ x }}"},
+        PrepareComposition: {"release": releases[0], "expected_release_id": "{{ x }}"},
+        ActivateComposition: {"release": "{{ x }}"},
+        ActivationSensor: {"activation_id": "{{ x }}"},
+    }
+    for operator, arguments in fields.items():
+        task: Any = operator(task_id="task", release_root=str(tmp_path / "root"), **arguments)
+        (templated,) = [name for name, value in arguments.items() if value == "{{ x }}"]
+        setattr(task, templated, rendered)
+        with pytest.raises(ConfigurationError, match="template_empty"):
+            task.execute({})
+    assert store.states == {active["activation_id"]: "ACTIVE"}
+
+
+def test_a_release_root_that_renders_to_nothing_is_not_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DPONE__RELEASE_ROOT", str(tmp_path))
+    assert roles.release_root(None) == tmp_path
+    with pytest.raises(ConfigurationError, match="release_root"):
+        roles.release_root("")
