@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 
@@ -12,52 +13,67 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlU
 
 _TERMINAL = frozenset({"success", "failed"})
 _PAGE = 100
+_T = TypeVar("_T")
 
 
 class AirflowApi:
-    """A logged-in client. `url` is the API server's base address."""
+    """A logged-in client. `url` is the API server's base address.
+
+    An answer that may come again another time (none, or a server's error) is ControlUnavailable, all others are
+    ConfigurationError. What Airflow says of a request that held a password is not repeated: it may hold it, too.
+    """
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        self._client = httpx.Client(base_url=url, timeout=60, trust_env=False)
+        try:
+            address = httpx.URL(url)
+        except httpx.InvalidURL as err:
+            raise ConfigurationError("airflow_address", happened="the address of Airflow is no URL.") from err
+        if address.userinfo:
+            raise ConfigurationError(
+                "airflow_address", happened=f"the address of Airflow at {address.host} holds a user or a password."
+            )
+        self._client = httpx.Client(base_url=address, timeout=60, trust_env=False)
         answer = self._send("POST", "/auth/token", json={"username": user, "password": password})
-        self._check(answer)
-        self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+        self._check(answer, quoted=False)
+        self._client.headers["Authorization"] = f"Bearer {self._member(answer, 'access_token', str)}"
 
     def put_connection(self, connection_id: str, fields: Mapping[str, object]) -> None:
         """Create a connection, or replace the one of this id."""
         body = {"connection_id": connection_id, **fields}
         answer = self._send("POST", "/api/v2/connections", json=body)
         if answer.status_code == 409:
-            answer = self._send("PATCH", f"/api/v2/connections/{connection_id}", json=body)
-        self._check(answer)
+            answer = self._send("PATCH", f"/api/v2/connections/{quote(connection_id, safe='')}", json=body)
+        self._check(answer, quoted=False)
 
     def wait_for_dag(self, dag_id: str, *, timeout: float = 90) -> None:
         """Wait until the DAG processor has parsed a DAG."""
         deadline = time.monotonic() + timeout
         while True:
-            answer = self._send("GET", f"/api/v2/dags/{dag_id}")
-            if answer.status_code == 200:
+            answer = self._send("GET", _dag(dag_id))
+            if answer.is_success:
                 return
+            if answer.is_client_error and answer.status_code != 404:
+                self._check(answer)
             if time.monotonic() > deadline:
-                errors = self._send("GET", "/api/v2/importErrors").json().get("import_errors", [])
+                errors = self._member(self._send("GET", "/api/v2/importErrors"), "import_errors", list)
                 raise TimeoutError(f"the DAG {dag_id} was not parsed within {timeout:.0f} s; import errors: {errors}")
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
-        self._check(self._send("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False}))
+        self._check(self._send("PATCH", _dag(dag_id), json={"is_paused": False}))
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
-        self._check(self._send("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body))
+        self._check(self._send("POST", f"{_dag(dag_id)}/dagRuns", json=body))
 
     def run_state(self, dag_id: str, run_id: str) -> str:
-        answer = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+        answer = self._send("GET", _run(dag_id, run_id))
         self._check(answer)
-        return str(answer.json()["state"])
+        return self._member(answer, "state", str)
 
     def has_run(self, dag_id: str, run_id: str) -> bool:
         """Whether a DAG has a run of this id; a constituent gets its one when the parent triggers it."""
-        answer = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+        answer = self._send("GET", _run(dag_id, run_id))
         if answer.status_code == 404:
             return False
         self._check(answer)
@@ -78,20 +94,20 @@ class AirflowApi:
         wanted: dict[str, int | list[str]] = {"state": ["queued", "running"], "limit": 100}
         answer = self._send("GET", "/api/v2/dags/~/dagRuns", params=wanted)
         self._check(answer)
-        return [(str(run["dag_id"]), str(run["dag_run_id"])) for run in answer.json()["dag_runs"]]
+        return [(str(run["dag_id"]), str(run["dag_run_id"])) for run in self._member(answer, "dag_runs", list)]
 
     def fail_run(self, dag_id: str, run_id: str) -> None:
         """End a DAG run with its task instances; a running one is told to stop."""
-        self._check(self._send("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", json={"state": "failed"}))
+        self._check(self._send("PATCH", _run(dag_id, run_id), json={"state": "failed"}))
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Every task instance of a run, mapped ones included."""
         found: list[dict[str, Any]] = []
         while True:
             page: dict[str, int] = {"limit": _PAGE, "offset": len(found)}
-            answer = self._send("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances", params=page)
+            answer = self._send("GET", f"{_run(dag_id, run_id)}/taskInstances", params=page)
             self._check(answer)
-            part = answer.json()["task_instances"]
+            part: list[dict[str, Any]] = self._member(answer, "task_instances", list)
             found += part
             if len(part) < _PAGE:
                 return found
@@ -108,11 +124,42 @@ class AirflowApi:
             ) from err
 
     @staticmethod
-    def _check(answer: httpx.Response) -> None:
-        if answer.is_error:
-            raise ConfigurationError(
-                "airflow_refused",
-                happened=f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}:"
-                f" {answer.text[:500]}",
-                check="the user's rights in Airflow, and whether the DAG is there.",
+    def _check(answer: httpx.Response, *, quoted: bool = True) -> None:
+        if answer.is_success:
+            return
+        said = f"Airflow answered {answer.status_code} to {answer.request.method} {answer.request.url.path}"
+        if answer.is_server_error:
+            raise ControlUnavailable(
+                "airflow_unavailable",
+                happened=f"{said}.",
+                not_done="what was asked for may or may not have been done by Airflow.",
+                check="the API server's log.",
             )
+        raise ConfigurationError(
+            "airflow_refused",
+            happened=f"{said}: {answer.text[:500]}" if quoted else f"{said}.",
+            check="the address, the user's rights in Airflow, and whether the DAG is there.",
+        )
+
+    def _member(self, answer: httpx.Response, name: str, kind: type[_T]) -> _T:
+        """One member of an answer, or a refusal of one that is not Airflow's."""
+        self._check(answer, quoted=False)
+        try:
+            value = answer.json()[name]
+        except (ValueError, LookupError, TypeError):
+            value = None
+        if not isinstance(value, kind):
+            raise ConfigurationError(
+                "airflow_answer",
+                happened=f"{answer.request.url.path} answered {answer.status_code} without {name!r}.",
+                check="whether the address is that of Airflow's API server itself.",
+            )
+        return value
+
+
+def _dag(dag_id: str) -> str:
+    return f"/api/v2/dags/{quote(dag_id, safe='')}"
+
+
+def _run(dag_id: str, run_id: str) -> str:
+    return f"{_dag(dag_id)}/dagRuns/{quote(run_id, safe='')}"

@@ -40,7 +40,9 @@ class EvidenceFolder:
     def write(self, name: str, document: object) -> None:
         """A document, whole or not at all."""
         new = self.path / f"{name}.new"
-        new.write_text(json.dumps(document, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
+        text = json.dumps(document, indent=1, ensure_ascii=False, default=str)
+        # Half a character, which no file holds, stays as JSON writes it.
+        new.write_text(text, encoding="utf-8", errors="backslashreplace")
         os.replace(new, self.path / name)
 
 

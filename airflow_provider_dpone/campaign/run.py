@@ -19,7 +19,7 @@ from airflow_provider_dpone.campaign.evidence import EvidenceFolder, attempt_doc
 from airflow_provider_dpone.composition.activation import CompositionActivation
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
-from airflow_provider_dpone.contracts.errors import Overlap
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, Overlap
 from airflow_provider_dpone.ledger import Activation, AttemptStore
 
 #: A work try as the reconciler is told of it: dag_id, run_id, task_id, map_index, try_number.
@@ -108,9 +108,14 @@ class Campaign:
         self._airflow.trigger(parent, run_id, {})
         began, seen = time.monotonic(), dict[tuple[str, str, int], tuple[int, str]]()
         deadline = began + timeout
+        state, instances = "not seen", list[dict[str, Any]]()
         while True:
-            state = self._airflow.run_state(parent, run_id)
-            instances = self._instances(constituents, run_id)
+            try:
+                state, instances = self._airflow.run_state(parent, run_id), self._instances(constituents, run_id)
+            except ControlUnavailable as err:
+                # The run goes on without us; only its deadline ends the looking.
+                self._say(f"    {time.monotonic() - began:5.1f} s  {err.happened}")
+                state = "not seen"
             self._say_changes(instances, seen, time.monotonic() - began)
             if state in _TERMINAL:
                 break
@@ -165,11 +170,16 @@ class Campaign:
         return tries
 
     def _instances(self, dag_ids: Sequence[str], run_id: str) -> list[dict[str, Any]]:
-        return [
-            {name: instance[name] for name in _NAMES}
-            for dag_id in self._ran(dag_ids, run_id)
-            for instance in self._airflow.task_instances(dag_id, run_id)
-        ]
+        try:
+            return [
+                {name: instance[name] for name in _NAMES}
+                for dag_id in self._ran(dag_ids, run_id)
+                for instance in self._airflow.task_instances(dag_id, run_id)
+            ]
+        except (LookupError, TypeError) as err:
+            raise ConfigurationError(
+                "airflow_answer", happened=f"a task instance of {run_id} without what every one has: {err!r}."
+            ) from err
 
     def _ran(self, dag_ids: Sequence[str], run_id: str) -> list[str]:
         return [dag_id for dag_id in dag_ids if self._airflow.has_run(dag_id, run_id)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shlex
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -57,14 +58,15 @@ def run(
 
     settings = configuration(context)
     parent, dags = _order(release_folder, parent, dags)
+    reconciler = _program(reconcile)
     services = settings.services()
+    airflow = AirflowApi(url, airflow_user, _password(airflow_password_file))
     folder = EvidenceFolder(evidence)
     folder.create()
-    password = airflow_password_file.read_text(encoding="utf-8").rstrip("\n")
     steps = Campaign(
         activation=build_composition_activation(settings.release_root, services),
         attempts=AttemptStore(services.control, services.ledger),
-        airflow=AirflowApi(url, airflow_user, password),
+        airflow=airflow,
         evidence=folder,
         say=click.echo,
     )
@@ -76,16 +78,44 @@ def run(
     run_id = f"campaign__{stamp}__{uuid.uuid4().hex[:6]}"
     try:
         steps.run_dags(parent, dags, run_id, timeout=timeout)
-    except TimeoutError as err:
-        raise click.ClickException(f"{err}; {active.activation_id} stays in force. Evidence: {evidence}") from err
-    verdict = subprocess.run([*shlex.split(reconcile), str(evidence)], check=False).returncode == 0
-    steps.reconciled(verdict)
+        verdict = subprocess.run([*reconciler, str(evidence)], check=False).returncode == 0
+        steps.reconciled(verdict)
+        if not keep:
+            steps.retire(active)
+    except BaseException as err:
+        # Also for Ctrl-C: whoever stopped this has to know what goes on.
+        click.echo(
+            f"Stopped: {active.activation_id} stays in force (or RETIRING), and {run_id} of {parent} may still run."
+            f" `dponectl composition retire {active.activation_id}` ends it. Evidence so far: {evidence}",
+            err=True,
+        )
+        if isinstance(err, TimeoutError):
+            raise click.ClickException(str(err)) from err
+        raise
     if not keep:
-        steps.retire(active)
         click.echo(f"retired: {active.activation_id}; no SQL is undone")
     click.echo(f"Evidence: {evidence}")
     if not (verdict and steps.succeeded):
         context.exit(1)
+
+
+def _program(command: str) -> list[str]:
+    """The reconciler's command, known to be one before anything is put in force."""
+    try:
+        words = shlex.split(command)
+    except ValueError as err:
+        raise click.UsageError(f"--reconcile {command!r} is no command: {err}.") from err
+    if not words or shutil.which(words[0]) is None:
+        raise click.UsageError(f"--reconcile {command!r} names no program that can be run.")
+    return words
+
+
+def _password(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except ValueError:
+        # Not the error's own text: that of a decoding error repeats what stands in the file.
+        raise click.UsageError(f"the password file {file} is not UTF-8.") from None
 
 
 def _order(folder: Path, parent: str | None, dags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
