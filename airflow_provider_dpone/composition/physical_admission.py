@@ -20,7 +20,7 @@ from airflow_provider_dpone.contracts.errors import AdmissionRefused
 
 #: What may stand under a name that is written: a table or a view. Writing to a synonym would write somewhere else.
 _WRITABLE = (None, "U", "V")
-#: The longest name of a SQL Server object, in characters.
+#: The longest name of a SQL Server object, in units of UTF-16: a character outside of the first plane is two.
 _NAME_LIMIT = 128
 _UNTOUCHED = "nothing was reserved, and no activation in force was touched."
 
@@ -120,7 +120,7 @@ def _require_distinct(domain: PhysicalDomain, writes: list[PlannedWrite], compar
     first: dict[int, PlannedWrite] = {}
     for write, found in zip(writes, compared, strict=True):
         relation = write.relation
-        if len(relation.name) > _NAME_LIMIT or len(relation.schema) > _NAME_LIMIT:
+        if max(_units(relation.name), _units(relation.schema)) > _NAME_LIMIT:
             raise AdmissionRefused(
                 "name_length",
                 happened=f"{write.workload_id} writes {relation.schema}.{relation.name}: a name has at most"
@@ -144,6 +144,10 @@ def _require_distinct(domain: PhysicalDomain, writes: list[PlannedWrite], compar
                 check="aliases that lead to one database, names that its collation does not tell apart, and the names"
                 " that dbt-sqlserver gives to its helpers.",
             )
+
+
+def _units(name: str) -> int:
+    return len(name.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _named(write: PlannedWrite) -> str:

@@ -83,3 +83,18 @@ def test_another_database_behind_an_alias_is_drift_and_a_changed_table_is_none(t
     rebuilt = replace(servers, objects={"planes": "V"})
     active = activation(root, store, rebuilt).reconcile(prepared.activation_id)
     assert active.request == prepared.request and active.state == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("n" * 128, True), ("\N{AIRPLANE}" * 128, True), ("\N{ROCKET}" * 65, False)]
+)
+def test_a_name_is_as_long_as_sql_server_counts_it(tmp_path: Path, name: str, taken: bool) -> None:
+    """A longer one would be cut while it is compared, and then be another relation than the one that is written."""
+    release_folder = built(tmp_path, MORE.replace("table: planes, mode", f"table: '{name}', mode"))
+    store = Store()
+    if taken:
+        activation(tmp_path / "root", store).activate(release_folder)
+    else:
+        with pytest.raises(AdmissionRefused, match="name_length"):
+            activation(tmp_path / "root", store).activate(release_folder)
+    assert bool(store.states) is taken
