@@ -74,7 +74,12 @@ def freeze(source: Path, destination: Path, *, left_out: Collection[str]) -> Non
                 )
         return [name for name in names if name in left_out]
 
-    shutil.copytree(source, destination, symlinks=True, dirs_exist_ok=True, ignore=ignored, copy_function=copy)
+    try:
+        shutil.copytree(source, destination, symlinks=True, dirs_exist_ok=True, ignore=ignored, copy_function=copy)
+    finally:
+        # A checkout that is read-only is copied as one, and could then be neither finished nor cleared away.
+        for folder, _, _ in os.walk(destination):
+            os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | stat.S_IRWXU)
 
 
 def names(root: Path) -> Iterator[str]:

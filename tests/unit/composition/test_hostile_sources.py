@@ -102,6 +102,17 @@ def test_too_many_files_are_not_copied_first(tmp_path: Path, monkeypatch: pytest
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+def test_a_read_only_checkout_makes_a_release_that_its_owner_can_finish_and_remove(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    (source / "queries").mkdir()
+    for folder in (source / "queries", source):
+        folder.chmod(0o555)
+    release.build(source, tmp_path / "release")
+    assert {folder.stat().st_mode & 0o777 for folder in (tmp_path / "release", tmp_path / "release" / "queries")} == {
+        0o755
+    }
+
+
 def test_names_that_look_alike_are_different_files(tmp_path: Path) -> None:
     """Composed and decomposed, upper and lower case: a name is its bytes, and one cannot stand for the other."""
     source = write_source(tmp_path / "source")
