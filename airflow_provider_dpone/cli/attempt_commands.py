@@ -10,7 +10,7 @@ from airflow_provider_dpone.attempts import Settlement
 from airflow_provider_dpone.attempts import sweep as sweep_ledger
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition.services import free_ledger, resume_attempt
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.ledger import AttemptStore
 
@@ -52,7 +52,7 @@ def show(context: click.Context, attempt_sha256: str) -> None:
         click.echo(f"    principal {principal.purpose:8} {principal.connector:10} {principal.name}")
     for proof in operation.proofs:
         click.echo(f"    proof     {proof.kind:12} {proof.sha256}")
-    for entry in store.evidence_history(attempt_sha256):
+    for entry in store.evidence_history(operation.attempt_sha256):
         click.echo(f"    evidence  {entry.kind:12} {entry.sha256}")
         click.echo(json.dumps(entry.document, indent=2, ensure_ascii=False, default=str))
 
@@ -95,6 +95,9 @@ def settle(context: click.Context, attempt_sha256: str, try_is_over: str) -> Non
     settings = configuration(context)
     store = _store(context)
     operation = _required(store, attempt_sha256)
+    if operation.settled:
+        click.echo(f"{_line(operation)}  has ended; nothing was done")
+        return
     _record_reason(store, operation, try_is_over)
     settled = resume_attempt(settings.services(), settings.release_root, operation).settle()
     click.echo(_line(settled))
@@ -143,6 +146,9 @@ def reconcile(context: click.Context, attempt_sha256: str, verdict: str | None, 
     """Resolve a COMMIT_UNKNOWN operation, from a new observation or from a signed-for verdict."""
     settings = configuration(context)
     operation = _required(_store(context), attempt_sha256)
+    if operation.settled:
+        click.echo(f"{_line(operation)}  is known; nothing was done")
+        return
     settlement = resume_attempt(settings.services(), settings.release_root, operation)
     resolved = settlement.reconcile(
         verdict="SUCCEEDED" if verdict == "SUCCEEDED" else "FAILED" if verdict == "FAILED" else None,
@@ -163,15 +169,24 @@ def _store(context: click.Context) -> AttemptStore:
 
 
 def _required(store: AttemptStore, attempt_sha256: str) -> Operation:
-    operation = store.read_exact(attempt_sha256)
+    key = attempt_sha256 if attempt_sha256.startswith("sha256:") else f"sha256:{attempt_sha256}"
+    try:
+        operation = store.read_exact(key)
+    except AdmissionRefused as err:
+        raise ConfigurationError(
+            "attempt_id",
+            happened=f"{attempt_sha256!r} is not the digest of an attempt: 64 hexadecimal digits, lower case.",
+            not_done="nothing was looked for.",
+            check="`dponectl attempts list`, which prints the whole of it.",
+        ) from err
     if operation is None:
-        raise ConfigurationError("attempt_unknown", happened=f"the ledger holds no operation {attempt_sha256}.")
+        raise ConfigurationError("attempt_unknown", happened=f"the ledger holds no operation {key}.")
     return operation
 
 
 def _line(operation: Operation) -> str:
     at = operation.coordinates
     return (
-        f"{operation.attempt_sha256}  {operation.state:14} {operation.attempt.workload_id}"
+        f"{operation.attempt_sha256}  {operation.state:14} {operation.attempt.workload_id:24}"
         f"  {at.dag_id}.{at.task_id} run {at.run_id} try {at.try_number} map {at.map_index}"
     )

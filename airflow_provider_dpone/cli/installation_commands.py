@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -150,8 +151,12 @@ def audit(context: click.Context) -> None:
     """Verify every stored byte and the whole catalog."""
     settings = configuration(context)
     dsn = settings.mssql("controller")
-    click.echo(installation.audit(lambda: connect_mssql(dsn), settings.ledger))
-    click.echo(group_install.audit(lambda: connect_mssql(dsn), settings.ledger))
+    report = installation.audit(lambda: connect_mssql(dsn), settings.ledger)
+    groups = group_install.audit(lambda: connect_mssql(dsn), settings.ledger)
+    click.echo("The ledger is what was installed and written. Verified:")
+    for name, count in (asdict(report) | asdict(groups)).items():
+        counted = "not installed" if count is None else f"{count:,}"
+        click.echo(f"    {name.replace('_', ' '):20} {counted}")
 
 
 @ledger.group()

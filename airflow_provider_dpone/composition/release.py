@@ -177,7 +177,7 @@ def _not_written(destination: Path, err: Exception) -> ConfigurationError:
 def read(root: Path, *, expected_release_id: str | None = None) -> Release:
     """Re-verify every byte of a release and return it."""
     try:
-        return _verified(root, expected_release_id)
+        return _verified(Path(root), expected_release_id)
     except (OSError, KeyError, TypeError, AttributeError, ValueError) as err:
         # A file that vanished meanwhile, or a release.json that `build` did not write.
         raise ConfigurationError(

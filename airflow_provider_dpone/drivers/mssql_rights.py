@@ -22,8 +22,8 @@ def right_missing(role: str, step: str, err: BaseException) -> ConfigurationErro
         "role_right_missing",
         happened=f"{step}: the server refused it to the account of the role {role}: {said[:400]}",
         not_done="the step had no effect.",
-        check=f"the rights of the role {role} in docs/roles.md; `dponectl ledger render-grants` and `dponectl target"
-        " render` print them.",
+        check=f"the rights of the role {role} in docs/roles.md; `dponectl ledger render-grants`, `dponectl ledger"
+        " render-group-grants` for the optional groups, and `dponectl target render` print them.",
         avoid=f"give the work of the {role} to another account without saying so in the configuration.",
     )
 

@@ -79,8 +79,11 @@ def _embedded(arguments: argparse.Namespace) -> int:
         if keep:
             stack.detach()
             print(f"Airflow:  {airflow.url}  user {airflow.user}  password {airflow.password}")
+            dponectl = Path(sys.executable).with_name("dponectl")
+            file = provisioning.write_operator_file(stack, release_root)
+            print(f"Look:     {dponectl} --config '{file}' attempts list")
             print(f"Stop it:  {sys.executable} -m dpone_embedded down --state-dir '{stack.state.path}'")
-        print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.")
+        print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.", flush=True)
         return 0 if reconciled else 1
     except (StackError, GuardError, TimeoutError) as err:
         keep = not ours

@@ -29,8 +29,8 @@ def dbt_settings(work_root: Path) -> dict[str, str]:
         os_user.require_usable(os_user.resolve(user), work_root, [CHILD], inherited_environment())
     except ConfigurationError as refused:
         print(
-            "  note: dbt runs as root here, because another OS user cannot read this checkout (a folder that"
-            f" everybody may enter can be). {refused.happened}",
+            "  note: dbt runs as root here, because another OS user cannot read this checkout; clone into a folder that"
+            f" everybody may enter, and it gets a user of its own. {refused.happened}",
             flush=True,
         )
         return {}

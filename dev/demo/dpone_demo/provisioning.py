@@ -30,7 +30,7 @@ from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.postgres_source import PostgresSource, access_script, accounts_script
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, LedgerSettings, grants, install
-from dpone_demo import loading
+from dpone_demo import loading, operator_file
 from dpone_demo.installation import Installation
 
 CONTROL = "dpone_control"
@@ -74,6 +74,11 @@ def provision(stack: Installation, release_root: Path) -> GuardServices:
         _clickhouse_tables(stack)
         _enroll(stack, services)
     return services
+
+
+def write_operator_file(stack: Installation, release_root: Path) -> Path:
+    """Write what `dponectl --config` takes to look at this installation."""
+    return operator_file.write(stack.state.path, guard_services(stack, release_root), _dba_dsn(stack, CONTROL))
 
 
 def record_receipt(stack: Installation, services: GuardServices, receipt: GateReceipt) -> GateStanding:
