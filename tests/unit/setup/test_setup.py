@@ -46,6 +46,8 @@ def start(checkout: Path) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell that runs the tests in the background lets them ignore the interrupt, and a shell cannot take that back.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
