@@ -3,7 +3,7 @@
     # a file in the DAGs folder
     from airflow_provider_dpone.dags import load_compositions
 
-    load_compositions(globals(), "/srv/dpone")
+    load_compositions(globals())
 
 Only local files are read, and every byte of the release is verified. Nothing runs by itself unless the composition gives
 a schedule; the order between constituents is its author's, in `parent`. A composition that cannot be read, or a
@@ -17,6 +17,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, MutableMapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ from airflow.sdk import DAG, Asset, BaseOperator, chain, get_parsing_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_dpone.composition import projection
-from airflow_provider_dpone.composition.manifest import Composition, DagOptions, ParentDag
+from airflow_provider_dpone.composition.manifest import DagOptions, ParentDag
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
-from airflow_provider_dpone.hooks.roles import GuardRoles
+from airflow_provider_dpone.hooks.roles import GuardRoles, release_root
 from airflow_provider_dpone.operators.guarded import GuardedDbtRun, GuardedOperator, MsSqlToClickHouse, PostgresToMsSql
 from airflow_provider_dpone.task_groups.guarded_attempt import guarded_attempt
 
@@ -42,18 +43,26 @@ _NO_DAG_ID = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
 def load_compositions(
-    namespace: MutableMapping[str, Any], path: str | Path, *, roles: GuardRoles | None = None, **dag: Any
+    namespace: MutableMapping[str, Any],
+    path: str | Path | None = None,
+    *,
+    roles: GuardRoles | None = None,
+    **dag: Any,
 ) -> tuple[str, ...]:
     """Put the DAGs of every composition into `namespace` (a DAG file's `globals()`); their ids.
 
-    :param path: a release root, or a folder of release roots.
+    :param path: a release root, or a folder of release roots; default is the setting ``[dpone] release_root``.
     :param roles: which connections serve which roles.
     :param dag: further arguments of each DAG; its schedule is the composition's.
     """
     made: dict[str, DAG] = {}
+    try:
+        path = release_root(None) if path is None else Path(path)
+    except GuardError as err:
+        made["dpone__refused"] = _refused("dpone__refused", str(err))
     # A task that starts has the file parsed for its own DAG only.
     wanted = get_parsing_context().dag_id or None
-    for root in _roots(Path(path)):
+    for root in _roots(path) if isinstance(path, Path) else ():
         for each in _composition(root, roles, dag, wanted):
             if each.dag_id in made:
                 digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -103,13 +112,13 @@ def _composition(root: Path, roles: GuardRoles | None, dag: dict[str, Any], want
         try:
             yield _constituent(root, release, dag_id, workloads, roles, dag)
         except _NO_DAG as err:
-            yield _refused(dag_id, f"{type(err).__name__}: {err}")
+            yield _refused(dag_id, f"{type(err).__name__}: {err}", release)
     parent = release.composition.parent
     if parent is not None and wanted in (None, parent.dag_id):
         try:
-            yield _parent(release.composition, parent, roles, dag)
+            yield _parent(root, release, parent, roles, dag)
         except _NO_DAG as err:
-            yield _refused(parent.dag_id, f"{type(err).__name__}: {err}")
+            yield _refused(parent.dag_id, f"{type(err).__name__}: {err}", release)
 
 
 def _constituent(
@@ -126,13 +135,21 @@ def _constituent(
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["dpone", release.composition.name],
-        "doc_md": f"Constituent of `{release.composition.name}`, release `{release.release_id}`.",
     }
-    with DAG(dag_id, schedule=options.schedule, **{**usual, **dag}) as made:
+    with DAG(dag_id, schedule=options.schedule, **{**usual, **_marked(dag, release)}) as made:
+        if options.mapped is not None:
+            _mapped(root, workloads, options.mapped, options, roles)
+            return made
         steps = [_workload(root, workload, options, roles) for workload in workloads]
         if options.tasks == "in_order":
             chain(*steps)
     return made
+
+
+def _marked(dag: dict[str, Any], release: Release) -> dict[str, Any]:
+    """The further arguments of a DAG, whose documentation says which release it is from: a campaign looks for that."""
+    mark = f"Of `{release.composition.name}`, {projection.mark(release.release_id)}."
+    return {**dag, "doc_md": "\n\n".join(filter(None, (dag.get("doc_md"), mark)))}
 
 
 def _require_schedule(schedule: str | None) -> None:
@@ -151,14 +168,33 @@ def _require_schedule(schedule: str | None) -> None:
             raise ValueError(f"the schedule {schedule!r} names a day that never comes") from err
 
 
-def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles: GuardRoles | None) -> Any:
+def _mapped(
+    root: Path, workloads: list[ReleasedWorkload], task_id: str, options: DagOptions, roles: GuardRoles | None
+) -> None:
+    """One task, mapped over workloads of one cell. Its outlets would all be updated by each of them: it has none."""
+    (operator,) = {_OPERATORS[workload.manifest.cell] for workload in workloads}
+    one_at_a_time = {"max_active_tis_per_dagrun": 1} if options.tasks == "in_order" else {}
+    task = operator.partial(task_id=task_id, **_common(root, options, roles), **one_at_a_time)
+    task.expand(workload_id=[workload.workload_id for workload in workloads])
+
+
+def _common(root: Path, options: DagOptions, roles: GuardRoles | None) -> dict[str, Any]:
+    """What every task that works on a workload is given; what the author left out is Airflow's or the operator's own."""
     common: dict[str, Any] = {
-        "workload_id": workload.workload_id,
         "release_root": str(root),
         "roles": roles,
         "overlap": "defer",
         "retries": options.retries,
     }
+    if options.retry_delay_seconds is not None:
+        common["retry_delay"] = timedelta(seconds=options.retry_delay_seconds)
+    if options.overlap_poll_seconds is not None:
+        common["overlap_poll"] = timedelta(seconds=options.overlap_poll_seconds)
+    return common
+
+
+def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles: GuardRoles | None) -> Any:
+    common = _common(root, options, roles) | {"workload_id": workload.workload_id}
     operator, outlets = _OPERATORS[workload.manifest.cell], [Asset(uri) for uri in workload.outlets]
     if options.steps == "one_task":
         return operator(task_id=workload.workload_id, outlets=outlets, **common)
@@ -170,11 +206,11 @@ def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles
     return group
 
 
-def _parent(composition: Composition, parent: ParentDag, roles: GuardRoles | None, dag: dict[str, Any]) -> DAG:
+def _parent(root: Path, release: Release, parent: ParentDag, roles: GuardRoles | None, dag: dict[str, Any]) -> DAG:
     from airflow_provider_dpone.dags import parent_dag
 
-    further = {"tags": ["dpone", composition.name], **dag}
-    return parent_dag(parent.dag_id, parent.order, roles=roles, **further)
+    further = {"tags": ["dpone", release.composition.name], **_marked(dag, release)}
+    return parent_dag(parent.dag_id, parent.order, release_root=str(root), roles=roles, **further)
 
 
 class Refused(BaseOperator):
@@ -188,13 +224,16 @@ class Refused(BaseOperator):
         raise AirflowFailException(self.reason)
 
 
-def _refused(dag_id: str, reason: str) -> DAG:
+def _refused(dag_id: str, reason: str, release: Release | None = None) -> DAG:
     # Airflow's database holds no NUL and no half of a character, and one text of them would keep the whole file out.
     reason = "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in reason)
     if len(dag_id) > _ID_LIMIT:
         digest = hashlib.sha256(dag_id.encode()).hexdigest()[:8]
         dag_id = f"{dag_id[: _ID_LIMIT - 10]}__{digest}"
-    with DAG(dag_id, schedule=None, catchup=False, tags=["dpone", "refused"], doc_md=f"```\n{reason}\n```") as made:
+    doc = f"```\n{reason}\n```"
+    if release is not None:
+        doc += f"\n\nOf `{release.composition.name}`, {projection.mark(release.release_id)}."
+    with DAG(dag_id, schedule=None, catchup=False, tags=["dpone", "refused"], doc_md=doc) as made:
         Refused(task_id="refused", reason=reason)
     return made
 

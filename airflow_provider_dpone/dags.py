@@ -25,6 +25,7 @@ def parent_dag(
     constituents: Sequence[str],
     *,
     patience: timedelta = timedelta(minutes=10),
+    release_root: str | None = None,
     roles: GuardRoles | None = None,
     **dag: Any,
 ) -> DAG:
@@ -33,12 +34,19 @@ def parent_dag(
     A child's run carries the parent's run id, so that its attempts can be found from the parent.
 
     :param patience: how long to wait for the activation to be ACTIVE.
+    :param release_root: the folder of activated releases; default is the setting ``[dpone] release_root``.
     :param dag: further arguments of the DAG.
     """
     from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
     with DAG(dag_id, schedule=None, catchup=False, max_active_runs=1, **dag) as parent:
-        active = ActivationSensor(task_id="active", interval=timedelta(seconds=5), patience=patience, roles=roles)
+        active = ActivationSensor(
+            task_id="active",
+            interval=timedelta(seconds=5),
+            patience=patience,
+            release_root=release_root,
+            roles=roles,
+        )
         runs = [
             TriggerDagRunOperator(
                 task_id=constituent,

@@ -173,12 +173,25 @@ class DagOptions(_Closed):
     """How one constituent runs in Airflow. Without a schedule it runs by explicit triggers only.
 
     `steps`: each workload as a group of four tasks (work, close_gate, prove_quiescence, finalize), or as one task.
+    `mapped`: the workloads, all of one cell, as one task of this id that is mapped over them in their order. `in_order`
+    then means one at a time: one that fails does not keep the others from running, and assets are not updated.
+    `retry_delay_seconds`: Airflow's default when absent. `overlap_poll_seconds`: how often a try that waits for data
+    that another attempt holds asks again; the operators' default when absent.
     """
 
     schedule: Annotated[str, Field(pattern=_SCHEDULE)] | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = 1
+    retry_delay_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
+    overlap_poll_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
     tasks: Literal["in_order", "at_once"] = "in_order"
     steps: Literal["task_group", "one_task"] = "task_group"
+    mapped: WorkloadId | None = None
+
+    @model_validator(mode="after")
+    def _mapped_in_one_task(self) -> Self:
+        if self.mapped is not None and self.steps != "one_task":
+            raise ValueError("workloads of a mapped task are one task each: say `steps: one_task`")
+        return self
 
 
 class ParentDag(_Closed):

@@ -140,6 +140,11 @@ def load_release(root: Path) -> Release:
     return read(folder, expected_release_id=request.context.release_id)
 
 
+def mark(release_id: str) -> str:
+    """What the documentation of a DAG says when it was made from a release: whoever triggers it can look for this."""
+    return f"release `{release_id}`"
+
+
 def workload_of(
     root: Path, activation_id: str, workload_id: str, guard_epochs: tuple[tuple[str, int], ...]
 ) -> ActiveWorkload:

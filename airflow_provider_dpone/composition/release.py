@@ -270,6 +270,14 @@ def _require_whole(composition: Composition, manifests: list[WorkloadManifest], 
         raise ConfigurationError(
             "dag_unknown", happened=f"the parent {composition.parent.dag_id} is the DAG of a workload, too."
         )
+    for dag_id, options in composition.dags.items():
+        cells = {manifest.cell for manifest in manifests if manifest.dag_id == dag_id}
+        if options.mapped is not None and len(cells) > 1:
+            raise ConfigurationError(
+                "dag_mapped",
+                happened=f"{dag_id} is one mapped task, and its workloads are of more than one cell:"
+                f" {', '.join(sorted(cells))}.",
+            )
     for manifest in manifests:
         for alias, connector in _aliases(composition, manifest):
             binding = composition.bindings.get(alias)

@@ -16,6 +16,9 @@ import pytest
 from airflow_provider_dpone.composition import deployment, release
 from tests.support.compositions import COMPOSITION, NATIVE, ORDINARY, Store, activation, write_source
 
+FLIGHTS = Path(__file__).resolve().parents[2] / "examples" / "flights"
+STEPS = ("work", "close_gate", "prove_quiescence", "finalize")
+
 DAGS = """
 dags:
   slow: {schedule: '@daily', retries: 3, steps: one_task}
@@ -43,7 +46,14 @@ opened = []
 sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" and type(args[0]) is str else None)
 
 def task(each):
-    shown = {name: getattr(each, name, None) for name in ("workload_id", "release_root", "retries", "reason")}
+    names = ("workload_id", "release_root", "retries", "reason")
+    partial = getattr(each, "partial_kwargs", {})
+    shown = {name: getattr(each, name, partial.get(name)) for name in names}
+    if partial:
+        shown["mapped"] = each.expand_input.value
+        shown["at_once"] = partial.get("max_active_tis_per_dagrun")
+    held = {name: getattr(each, name, partial.get(name)) for name in ("retry_delay", "overlap_poll")}
+    shown |= {name: None if value is None else value.total_seconds() for name, value in held.items()}
     return shown | {"downstream": sorted(each.downstream_task_ids), "outlets": [asset.uri for asset in each.outlets]}
 
 for path in sys.argv[1:]:
@@ -121,10 +131,18 @@ def _in_force(folder: Path) -> dict[str, Path]:
     return {
         "roots": roots,
         "hostile": _hostile(folder),
+        "flights": _flights(folder),
         "nothing": roots / "nothing yet",
         "100": many(folder / "100", 100),
         "1000": many(folder / "1000", 1000),
     }
+
+
+def _flights(folder: Path) -> Path:
+    """The example of the demo, in force."""
+    release.build(FLIGHTS, folder / "flights release")
+    activation(folder / "flights", Store()).activate(folder / "flights release")
+    return folder / "flights"
 
 
 def no_text(current: Path) -> None:
@@ -197,11 +215,7 @@ def test_one_dag_a_constituent_by_explicit_triggers_unless_the_author_says_other
         "whole": None,
     }
     tasks = tasks_of(parsed["roots"], "d")
-    assert set(tasks) == {
-        f"{workload}.{step}"
-        for workload in ("planes", "delays")
-        for step in ("work", "close_gate", "prove_quiescence", "finalize")
-    }
+    assert set(tasks) == {f"{workload}.{step}" for workload in ("planes", "delays") for step in STEPS}
     assert tasks["delays.finalize"]["downstream"] == ["planes.work"], "in the order of composition.yaml"
     assert tasks["planes.finalize"]["outlets"] == ["dpone://dw/raw/planes"]
     (slow,) = tasks_of(parsed["roots"], "slow").values()
@@ -238,6 +252,37 @@ def test_a_task_that_starts_parses_its_own_dag_only(parsed: dict[str, Any]) -> N
     assert parsed["1000"]["for_a_task"] == []
 
 
+def test_the_example_has_the_tasks_that_the_demo_and_the_readme_name(parsed: dict[str, Any]) -> None:
+    answer = parsed["flights"]
+    assert {dag_id: set(dag["tasks"]) for dag_id, dag in answer["dags"].items()} == {
+        "flights_reference": {"load"},
+        "flights_warehouse": {f"warehouse.{step}" for step in STEPS},
+        "flights_publish": {f"{name}.{step}" for name in ("publish_daily_delays", "publish_flights") for step in STEPS},
+        "flights_parent": {"active", "flights_reference", "flights_warehouse", "flights_publish"},
+    }
+    work = tasks_of(answer, "flights_warehouse")["warehouse.work"]
+    assert (work["retries"], work["retry_delay"], work["overlap_poll"]) == (1, 2, 2)
+    assert tasks_of(answer, "flights_parent")["active"]["release_root"].endswith("/flights"), "not the setting's"
+
+
+def test_workloads_of_one_cell_are_one_mapped_task_in_their_order(parsed: dict[str, Any]) -> None:
+    (load,) = tasks_of(parsed["flights"], "flights_reference").values()
+    assert load["mapped"] == {"workload_id": ["airlines", "airports", "planes"]}
+    assert (load["at_once"], load["retries"], load["retry_delay"]) == (1, 1, 2)
+    assert load["release_root"].endswith("/flights") and load["outlets"] == []
+
+
+def test_what_the_author_left_out_is_airflows_own(parsed: dict[str, Any]) -> None:
+    work = tasks_of(parsed["roots"], "d")["planes.work"]
+    assert (work["retry_delay"], work["overlap_poll"]) == (300, 15)
+
+
+def test_every_dag_says_which_release_it_is_from(parsed: dict[str, Any]) -> None:
+    for roots in ("roots", "flights"):
+        said = [dag["doc"] for dag_id, dag in parsed[roots]["dags"].items() if "broken" not in dag_id]
+        assert len({doc.rpartition("Of ")[2] for doc in said}) == 1 and "release `sha256:" in said[0]
+
+
 def test_the_parent_triggers_in_the_authors_order(parsed: dict[str, Any]) -> None:
     tasks = tasks_of(parsed["roots"], "whole")
     assert [tasks[each]["downstream"] for each in ("active", "slow", "d")] == [["slow"], ["d"], []]
@@ -249,6 +294,7 @@ def test_what_is_broken_says_why_and_leaves_the_others_alone(parsed: dict[str, A
     reasons = {dag_id: dag["tasks"]["refused"]["reason"] for dag_id, dag in refused.items()}
     assert "t0.yaml" in reasons["broken___one__refused"] and "99 * * * *" in reasons["wrong"]
     assert "t0.yaml" in refused["broken___one__refused"]["doc"]
+    assert "99 * * * *" in refused["wrong"]["doc"] and "release `sha256:" in refused["wrong"]["doc"]
 
 
 def test_a_root_without_an_activation_has_no_dags(parsed: dict[str, Any]) -> None:

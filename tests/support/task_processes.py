@@ -143,7 +143,7 @@ class TaskProcesses:
         order: dict[str, Any] = {
             "folder": str(folder),
             "server": self.api.url,
-            "dag_file": dag_file or f"{dag_id}.py",
+            "dag_file": dag_file or "dpone_compositions.py",
             "log": f"task-{number}.log",
             "wait_at": wait_at,
             "secrets": str(self.secrets),
