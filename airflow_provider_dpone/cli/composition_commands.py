@@ -10,6 +10,7 @@ import click
 from airflow_provider_dpone.cli.context import configuration
 from airflow_provider_dpone.composition import manifest, release
 from airflow_provider_dpone.composition.activation import CompositionActivation, Standing
+from airflow_provider_dpone.composition.dbt_manifest import PARSE_TIMEOUT
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.factory import build_composition_activation
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
@@ -36,22 +37,34 @@ def compose() -> None:
 @compose.command()
 @click.argument("source", type=_FOLDER)
 @click.argument("destination", type=click.Path(path_type=Path))
-def build(source: Path, destination: Path) -> None:
+@click.option(
+    "--dbt-timeout",
+    type=click.FloatRange(min=1, max=86400),
+    default=PARSE_TIMEOUT,
+    show_default=True,
+    help="Seconds that dbt may take to parse a project.",
+)
+def build(source: Path, destination: Path, dbt_timeout: float) -> None:
     """Freeze SOURCE into the new folder DESTINATION."""
-    click.echo(release.build(source, destination).release_id)
+    click.echo(release.build(source, destination, dbt_timeout=dbt_timeout).release_id)
 
 
 @compose.command()
 @click.argument("folder", type=_FOLDER)
-def show(folder: Path) -> None:
+@click.option("--runtime", "workload_id", help="Print the generated runtime manifest of this workload, to the byte.")
+def show(folder: Path, workload_id: str | None) -> None:
     """Verify a release and list its workloads, what they write, and their logical outlets."""
     verified = release.read(folder)
+    if workload_id is not None:
+        click.echo(verified.workload(workload_id).runtime, nl=False)
+        return
     click.echo(verified.release_id)
     for workload in verified.workloads:
         constituent = workload.manifest.constituent_id
         click.echo(f"{workload.workload_id}  {constituent}  {workload.manifest.cell}  {workload.pack_sha256}")
         for relation in workload.relations:
             click.echo(f"    {relation.role:12} {relation.schema}.{relation.name}")
+        click.echo(f"    {'runtime':12} {workload.plan_sha256}")
         for outlet in workload.outlets:
             click.echo(f"    {'outlet':12} {outlet}")
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,17 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 MANIFEST_SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 
+#: How long dbt may take for one project, in seconds.
+PARSE_TIMEOUT = 600.0
+#: How much of what dbt said an error repeats, in bytes.
+_SAID = 6000
 
-def parse_project(project: Path, *, database: str, schema: str) -> dict[str, Any]:
-    """The manifest (v12) of a dbt project for the given target database and default schema."""
+
+def parse_project(project: Path, *, database: str, schema: str, timeout: float = PARSE_TIMEOUT) -> dict[str, Any]:
+    """The manifest (v12) of a dbt project for the given target database and default schema.
+
+    dbt and whatever it started are ended after `timeout` seconds.
+    """
     if not (project / "dbt_project.yml").is_file():
         raise ConfigurationError("dbt_project", happened=f"{project} holds no dbt_project.yml.")
     profile_name = _profile_name(project / "dbt_project.yml")
@@ -38,11 +48,19 @@ def parse_project(project: Path, *, database: str, schema: str) -> dict[str, Any
         command = [sys.executable, "-m", "dbt.cli.main", "--log-path", f"{scratch}/logs", "parse"]
         command += ["--project-dir", str(project), "--profiles-dir", scratch, "--target-path", f"{scratch}/target"]
         environment = {"PATH": os.environ.get("PATH", ""), "HOME": scratch, "LANG": "C.UTF-8", "DO_NOT_TRACK": "1"}
-        finished = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
-        if finished.returncode != 0:
+        said = Path(scratch) / "said"
+        code = _run(command, scratch, environment, said, timeout)
+        if code != 0:
+            why = (
+                f"had not parsed {project.name} after {timeout:g} s"
+                if code is None
+                else f"could not parse {project.name}"
+            )
             raise ConfigurationError(
-                "dbt_parse",
-                happened=f"dbt could not parse {project.name}:\n{finished.stdout[-4000:]}{finished.stderr[-2000:]}",
+                "dbt_parse" if code is not None else "dbt_parse_timeout",
+                happened=f"dbt {why}:\n{_end_of(said)}",
+                not_done="there is no new release, and nothing of dbt runs any more.",
+                check="the project by `dbt parse`; `compose build --dbt-timeout` gives a large one more time.",
             )
         manifest: dict[str, Any] = json.loads((Path(scratch) / "target" / "manifest.json").read_text(encoding="utf-8"))
     found = manifest["metadata"]["dbt_schema_version"]
@@ -51,6 +69,38 @@ def parse_project(project: Path, *, database: str, schema: str) -> dict[str, Any
             "dbt_manifest_version", happened=f"dbt wrote the manifest {found}, not {MANIFEST_SCHEMA}."
         )
     return manifest
+
+
+def _run(command: Sequence[str], folder: str, environment: Mapping[str, str], said: Path, timeout: float) -> int | None:
+    """The exit code of a command that is the first of its own process group; None when its time was over.
+
+    What it says goes to a file: a pipe would wait for whoever else holds its end.
+    """
+    with open(said, "wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        # Also after an interrupt. One that was not waited for still has its number, so the group is its own.
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _end_of(said: Path) -> str:
+    with open(said, "rb") as output:
+        output.seek(max(0, said.stat().st_size - _SAID))
+        return output.read(_SAID).decode("utf-8", "replace")
 
 
 def _profile_name(path: Path) -> str | None:

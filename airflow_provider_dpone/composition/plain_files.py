@@ -57,8 +57,7 @@ def freeze(source: Path, destination: Path, *, left_out: Collection[str]) -> Non
     def copy(path: str, copied: str) -> str:
         nonlocal count
         count += 1
-        if count > FILE_COUNT_LIMIT:
-            raise _too_many(path)
+        require_count(count, path)
         name = os.path.relpath(path, source)
         with _opened(source, name) as file:
             Path(copied).write_bytes(_bounded(file, name))
@@ -96,9 +95,18 @@ def names(root: Path) -> Iterator[str]:
         for name in sorted([*files, *(each for each in folders if (Path(folder) / each).is_symlink())]):
             path = (Path(folder) / name).relative_to(root).as_posix()
             count += 1
-            if count > FILE_COUNT_LIMIT:
-                raise _too_many(path)
+            require_count(count, path)
             yield path
+
+
+def require_count(count: int, path: str) -> None:
+    """Refuse the file that is one more than a release may have."""
+    if count > FILE_COUNT_LIMIT:
+        raise ConfigurationError(
+            "release_size",
+            happened=f"{shown(path)} is one too many: a release holds at most {FILE_COUNT_LIMIT} files, those that are"
+            " generated among them.",
+        )
 
 
 def shown(name: str) -> str:
@@ -137,9 +145,3 @@ def _bounded(file: BinaryIO, path: str) -> bytes:
 
 def _linked(path: str) -> ConfigurationError:
     return ConfigurationError("release_link", happened=f"{shown(path)} is not a plain file of its own.")
-
-
-def _too_many(path: str) -> ConfigurationError:
-    return ConfigurationError(
-        "release_size", happened=f"{shown(path)} is one too many: a release holds at most {FILE_COUNT_LIMIT} files."
-    )

@@ -5,6 +5,7 @@
     RELEASE/workloads/*.yaml      as written by the author
     RELEASE/<dbt project>/…       as written by the author
     RELEASE/<declared>.sql        as written by the author
+    RELEASE/runtime/*.json        one a workload, generated (workload_pins.py)
 
 `build` freezes an author's folder into such a tree; `read` re-verifies the whole closure, and refuses by name any file
 that is changed, missing, extra, linked or too large. What is parsed are the very bytes that were compared.
@@ -15,26 +16,26 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import quote
 
-from airflow_provider_dpone.composition.dbt_manifest import parse_project
+from airflow_provider_dpone.composition import workload_pins
+from airflow_provider_dpone.composition.dbt_manifest import PARSE_TIMEOUT
 from airflow_provider_dpone.composition.manifest import (
     ArchivedTransfer,
     Binding,
     Composition,
     NativeDbt,
-    PostgresToMssql,
     WorkloadManifest,
     read_composition,
     read_workload,
 )
-from airflow_provider_dpone.composition.plain_files import freeze, names, read_plain
-from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations, transfer_relation
+from airflow_provider_dpone.composition.plain_files import freeze, names, read_plain, require_count
+from airflow_provider_dpone.composition.relations import WrittenRelation
+from airflow_provider_dpone.composition.staging import staging_folder
+from airflow_provider_dpone.composition.workload_pins import RUNTIME_FOLDER, Entry, WorkloadPins, pins, runtime_path
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
@@ -47,8 +48,6 @@ _LEFT_BEHIND = frozenset({"target", "logs", "dbt_packages", "__pycache__", ".use
 #: How many files of a kind a refusal names.
 _NAMED = 20
 
-Entry = Mapping[str, object]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedWorkload:
@@ -60,6 +59,8 @@ class ReleasedWorkload:
     relations: tuple[WrittenRelation, ...]
     #: The manifest's own bytes.
     original: bytes
+    #: The generated runtime manifest's bytes, whose digest is `plan_sha256`.
+    runtime: bytes
 
     @property
     def workload_id(self) -> str:
@@ -79,17 +80,12 @@ class ReleasedWorkload:
     @property
     def sink_binding(self) -> str:
         """The alias of the database that the workload writes."""
-        return self.manifest.dbt.binding if isinstance(self.manifest, NativeDbt) else self.manifest.sink.binding
+        return workload_pins.sink_binding(self.manifest)
 
     @property
     def outlets(self) -> tuple[str, ...]:
-        """What the workload makes, as logical names: an alias says nothing of where the data lie.
-
-        Each part is quoted, so that a `/`, `#`, `?` or `@` of a name is not one of the URI.
-        """
-        targets = (relation for relation in self.relations if relation.role == "target")
-        parts = ((self.sink_binding, each.schema, each.name) for each in targets)
-        return tuple(sorted("dpone://" + "/".join(quote(part, safe="") for part in each) for each in parts))
+        """What the workload makes, as logical names."""
+        return workload_pins.outlets(self.sink_binding, self.relations)
 
     def document(self) -> dict[str, object]:
         return {
@@ -130,10 +126,11 @@ class Release:
         return self.composition.bindings[alias]
 
 
-def build(source: Path, destination: Path) -> Release:
+def build(source: Path, destination: Path, *, dbt_timeout: float = PARSE_TIMEOUT) -> Release:
     """Freeze the author's folder `source` into the new folder `destination`.
 
-    dbt projects are parsed (no connection is made) to learn what they write. Refuses an existing destination.
+    dbt projects are parsed (no connection is made) to learn what they write, each for at most `dbt_timeout` seconds.
+    Refuses an existing destination. What it makes is verified before it has its name.
     """
     if destination.exists():
         raise ConfigurationError(
@@ -143,26 +140,48 @@ def build(source: Path, destination: Path) -> Release:
         raise ConfigurationError(
             "release_inside_source", happened=f"{destination} lies in {source}; a release cannot hold itself."
         )
+    _require_nothing_generated(source)
     try:
-        staging = Path(tempfile.mkdtemp(prefix=".building-", dir=destination.absolute().parent))
-    except OSError as err:
-        raise _not_written(destination, err) from err
-    try:
-        freeze(source, staging, left_out=_LEFT_BEHIND)
-        files = dict(_digests(staging))
-        composition, manifests = _read_manifests(staging, files)
-        workloads = tuple(_pin(staging, composition, each, files) for each in sorted(manifests, key=_by_id))
-        _require_one_writer(workloads)
-        document = _document(composition, workloads, files)
-        (staging / RELEASE_FILE).write_bytes(canonical.exact_bytes(document))
-        os.replace(staging, destination)
+        with staging_folder(destination.absolute().parent) as staging:
+            made = staging / "release"
+            freeze(source, made, left_out=_LEFT_BEHIND)
+            _generate(made, dbt_timeout)
+            release = read(made)
+            os.replace(made, destination)
     except (OSError, shutil.Error, RecursionError) as err:
-        shutil.rmtree(staging, ignore_errors=True)
         raise _not_written(destination, err) from err
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    return read(destination)
+    return replace(release, root=destination)
+
+
+def _require_nothing_generated(source: Path) -> None:
+    for name in (RELEASE_FILE, RUNTIME_FOLDER):
+        if os.path.lexists(source / name):
+            raise ConfigurationError(
+                "release_generated",
+                happened=f"{source} holds {name}, which is only ever generated: it is made from the manifests.",
+                not_done="there is no new release.",
+                check="that this is the author's folder and no release; a file or project of this name needs another.",
+            )
+
+
+def _generate(made: Path, dbt_timeout: float) -> None:
+    """Add what is made from the author's files to them: a runtime manifest for each workload, and `release.json`."""
+    files = dict(_digests(made))
+    composition, manifests = _read_manifests(made, files)
+    workloads = []
+    for manifest, original in sorted(manifests, key=_by_id):
+        relations = workload_pins.transfer_relations(composition, manifest)
+        if isinstance(manifest, NativeDbt):
+            relations = workload_pins.dbt_project_relations(made, composition, manifest, timeout=dbt_timeout)
+        workloads.append(_released(manifest, original, relations, pins(composition, manifest, relations, files)))
+    _require_one_writer(composition, workloads)
+    require_count(len(files) + len(workloads) + 1, RELEASE_FILE)
+    (made / RUNTIME_FOLDER).mkdir()
+    for workload in workloads:
+        path = runtime_path(workload.workload_id)
+        (made / path).write_bytes(workload.runtime)
+        files[path] = _entry(workload.runtime)
+    (made / RELEASE_FILE).write_bytes(canonical.exact_bytes(_document(composition, workloads, files)))
 
 
 def _not_written(destination: Path, err: Exception) -> ConfigurationError:
@@ -202,34 +221,54 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
     composition, listed = _read_manifests(root, found)
     manifests = sorted(listed, key=_by_id)
     recorded = {entry["workload_id"]: entry for entry in document["workloads"]}
-    workloads = tuple(
-        ReleasedWorkload(
-            manifest=manifest,
-            pack_sha256=recorded[manifest.workload_id]["pack_sha256"],
-            plan_sha256=recorded[manifest.workload_id]["plan_sha256"],
-            relations=tuple(WrittenRelation(**relation) for relation in recorded[manifest.workload_id]["relations"]),
-            original=original,
-        )
-        for manifest, original in manifests
-    )
-    release = Release(
-        root=root,
-        release_id=release_id,
-        composition=composition,
-        workloads=workloads,
-        order=tuple(manifest.workload_id for manifest, _ in listed),
-    )
+    workloads = []
+    for manifest, original in manifests:
+        relations = workload_pins.transfer_relations(composition, manifest)
+        if isinstance(manifest, NativeDbt):
+            # Only dbt could say it again.
+            relations = tuple(WrittenRelation(**each) for each in recorded[manifest.workload_id]["relations"])
+        workloads.append(_released(manifest, original, relations, pins(composition, manifest, relations, found)))
+    _require_generated(workloads, found)
     for workload in workloads:
-        if _pins(composition, workload.manifest, workload.relations, found) != (
-            workload.pack_sha256,
-            workload.plan_sha256,
-        ):
+        pinned = recorded[workload.workload_id]
+        if (pinned["pack_sha256"], pinned["plan_sha256"]) != (workload.pack_sha256, workload.plan_sha256):
             raise ConfigurationError(
                 "release_pins", happened=f"the pins of {workload.workload_id} do not match its files."
             )
-    if document != _document(composition, workloads, found):
+    if data != canonical.exact_bytes(_document(composition, workloads, found)):
         raise ConfigurationError("release_unreadable", happened=f"{root / RELEASE_FILE} is not what `build` writes.")
-    return release
+    return Release(
+        root=root,
+        release_id=release_id,
+        composition=composition,
+        workloads=tuple(workloads),
+        order=tuple(manifest.workload_id for manifest, _ in listed),
+    )
+
+
+def _released(
+    manifest: WorkloadManifest, original: bytes, relations: tuple[WrittenRelation, ...], pinned: WorkloadPins
+) -> ReleasedWorkload:
+    return ReleasedWorkload(
+        manifest=manifest,
+        pack_sha256=pinned.pack_sha256,
+        plan_sha256=pinned.plan_sha256,
+        relations=relations,
+        original=original,
+        runtime=pinned.runtime,
+    )
+
+
+def _require_generated(workloads: Iterable[ReleasedWorkload], found: Mapping[str, Entry]) -> None:
+    """Exactly the runtime manifests that are made from the workloads, although release.json may list others."""
+    made = {runtime_path(workload.workload_id): _entry(workload.runtime) for workload in workloads}
+    there = {path: entry for path, entry in found.items() if path.startswith(f"{RUNTIME_FOLDER}/")}
+    if there != made:
+        raise ConfigurationError(
+            "runtime_manifest",
+            happened=f"the runtime manifests are not those of the workloads: {_differences(made, there)}.",
+            check="who wrote them; `dponectl compose build` makes them from the author's folder.",
+        )
 
 
 def _read_manifests(root: Path, files: Mapping[str, Entry]) -> tuple[Composition, list[tuple[WorkloadManifest, bytes]]]:
@@ -279,7 +318,7 @@ def _require_whole(composition: Composition, manifests: list[WorkloadManifest], 
                 f" {', '.join(sorted(cells))}.",
             )
     for manifest in manifests:
-        for alias, connector in _aliases(composition, manifest):
+        for alias, connector in workload_pins.aliases(composition, manifest):
             binding = composition.bindings.get(alias)
             if binding is None or binding.connector != connector:
                 raise ConfigurationError(
@@ -307,52 +346,19 @@ def _text(data: bytes, path: str) -> str:
         raise ConfigurationError("manifest_unreadable", happened=f"{path} is not UTF-8: {err}.") from err
 
 
-def _aliases(composition: Composition, manifest: WorkloadManifest) -> Iterator[tuple[str, str]]:
-    """The bindings of a workload, with the connector that each of them has to be of."""
-    if isinstance(manifest, NativeDbt):
-        yield manifest.dbt.binding, "mssql"
-    elif isinstance(manifest, ArchivedTransfer):
-        for alias in (manifest.source.binding, manifest.sink.binding):
-            binding = composition.bindings.get(alias)
-            yield alias, "any" if binding is None else binding.connector
-    elif isinstance(manifest, PostgresToMssql):
-        yield manifest.source.binding, "postgres"
-        yield manifest.sink.binding, "mssql"
-    else:
-        yield manifest.source.binding, "mssql"
-        yield manifest.sink.binding, "clickhouse"
+def _require_one_writer(composition: Composition, workloads: Iterable[ReleasedWorkload]) -> None:
+    """Two workloads that write one relation would be refused at the activation as well, after asking the servers.
 
-
-def _pin(
-    root: Path, composition: Composition, read: tuple[WorkloadManifest, bytes], files: Mapping[str, Entry]
-) -> ReleasedWorkload:
-    manifest, original = read
-    relations = _relations(root, composition, manifest)
-    pack_sha256, plan_sha256 = _pins(composition, manifest, relations, files)
-    return ReleasedWorkload(
-        manifest=manifest, pack_sha256=pack_sha256, plan_sha256=plan_sha256, relations=relations, original=original
-    )
-
-
-def _relations(root: Path, composition: Composition, manifest: WorkloadManifest) -> tuple[WrittenRelation, ...]:
-    if isinstance(manifest, NativeDbt):
-        database = composition.bindings[manifest.dbt.binding].database
-        parsed = parse_project(root / manifest.dbt.project, database=database, schema=manifest.dbt.default_schema)
-        return dbt_relations(parsed, database=database)
-    database = composition.bindings[manifest.sink.binding].database
-    schema = database
-    if isinstance(manifest, PostgresToMssql | ArchivedTransfer) and manifest.sink.schema_ is not None:
-        schema = manifest.sink.schema_
-    return transfer_relation(manifest.workload_id, schema=schema, name=manifest.sink.table)
-
-
-def _require_one_writer(workloads: tuple[ReleasedWorkload, ...]) -> None:
-    """Two workloads that write one relation would be refused at the activation, without saying which."""
+    ClickHouse tells names of other case apart. SQL Server does not: only databases of collations with _CI_ are written.
+    """
     writers: dict[tuple[str, str, str], str] = {}
     for workload in workloads:
+        alias = workload.sink_binding
+        exact = composition.bindings[alias].connector == "clickhouse"
         for relation in workload.relations:
-            written = (workload.sink_binding, relation.schema.casefold(), relation.name.casefold())
-            other = writers.setdefault(written, workload.workload_id)
+            name = (relation.schema, relation.name)
+            schema, table = name if exact else (part.casefold() for part in name)
+            other = writers.setdefault((alias, schema, table), workload.workload_id)
             if other != workload.workload_id:
                 raise ConfigurationError(
                     "relation_written_twice",
@@ -360,41 +366,8 @@ def _require_one_writer(workloads: tuple[ReleasedWorkload, ...]) -> None:
                 )
 
 
-def _pins(
-    composition: Composition,
-    manifest: WorkloadManifest,
-    relations: tuple[WrittenRelation, ...],
-    files: Mapping[str, Entry],
-) -> tuple[str, str]:
-    options = manifest.model_dump(mode="json", by_alias=True)
-    pack = {
-        "schema": "dpone.workload-pack.v1",
-        "manifest": options,
-        "files": _files_of(manifest, files),
-        "relations": [relation.document() for relation in relations],
-    }
-    plan = {
-        "schema": "dpone.workload-plan.v1",
-        "cell": manifest.cell,
-        "bindings": {
-            alias: composition.bindings[alias].model_dump(mode="json") for alias, _ in _aliases(composition, manifest)
-        },
-        "options": options,
-    }
-    return canonical.exact_sha256(pack), canonical.exact_sha256(plan)
-
-
-def _files_of(manifest: WorkloadManifest, files: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The files that a workload is made of, its manifest aside. Only a dbt project takes a look at all of them."""
-    if isinstance(manifest, NativeDbt):
-        return {path: entry for path, entry in files.items() if path.startswith(f"{manifest.dbt.project}/")}
-    if isinstance(manifest, ArchivedTransfer) and manifest.source.sql is not None:
-        return {manifest.source.sql: files[manifest.source.sql]}
-    return {}
-
-
 def _document(
-    composition: Composition, workloads: tuple[ReleasedWorkload, ...], files: Mapping[str, Entry]
+    composition: Composition, workloads: Iterable[ReleasedWorkload], files: Mapping[str, Entry]
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
@@ -414,15 +387,18 @@ def _digests(root: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def _compare(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> None:
+    if recorded != found:
+        raise ConfigurationError(
+            "release_closure",
+            happened=f"the release's files are not those it was built with: {_differences(recorded, found)}.",
+        )
+
+
+def _differences(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> str:
     missing = sorted(set(recorded) - set(found))
     extra = sorted(set(found) - set(recorded))
     changed = sorted(path for path in set(found) & set(recorded) if found[path] != recorded[path])
-    if missing or extra or changed:
-        raise ConfigurationError(
-            "release_closure",
-            happened="the release's files are not those it was built with: "
-            f"missing {_some(missing)}, extra {_some(extra)}, changed {_some(changed)}.",
-        )
+    return f"missing {_some(missing)}, extra {_some(extra)}, changed {_some(changed)}"
 
 
 def _some(paths: list[str]) -> str:

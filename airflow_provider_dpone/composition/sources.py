@@ -55,6 +55,11 @@ class CompositionSourceSnapshot:
         return tuple((each.workload_id, each.original) for each in self.workloads if each.is_transfer)
 
     @property
+    def runtime_manifests(self) -> tuple[tuple[str, bytes], ...]:
+        """The generated manifest of every workload: the plan that its attempts are bound to, by its digest."""
+        return tuple((each.workload_id, each.runtime) for each in self.workloads)
+
+    @property
     def relation_writes(self) -> tuple[tuple[str, WrittenRelation], ...]:
         """Every relation that is written, helpers included, with the workload that writes it."""
         return tuple((workload.workload_id, each) for workload in self.workloads for each in workload.relations)

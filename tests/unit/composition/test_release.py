@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_dpone.composition import manifest, release
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from tests.support.compositions import write_source
 
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
@@ -64,6 +67,55 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
         release.build(source, tmp_path / "release")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+
+
+def test_a_dbt_that_does_not_end_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(shutil.copytree(SOURCE, tmp_path / "source"))
+    child = tmp_path / "child"
+    script = f"import os, subprocess; p = subprocess.Popen(['sleep', '600']); open({str(child)!r}, 'w').write(str(p.pid)); p.wait()"
+    program = tmp_path / "dbt"
+    program.write_text(f"#!{sys.executable}\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    with pytest.raises(ConfigurationError, match=r"had not parsed dbt after 2 s") as refused:
+        release.build(source, tmp_path / "release", dbt_timeout=2)
+
+    assert refused.value.reason == "dbt_parse_timeout"
+    left = Path(f"/proc/{child.read_text()}/stat")
+    assert not left.exists() or left.read_text().split(") ")[1][0] == "Z", "its child is gone with it"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["child", "dbt", "source"]
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next_one_and_a_living_one_is_not(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source")
+    program = (
+        "import sys, time, pathlib\n"
+        "from airflow_provider_dpone.composition.staging import staging_folder\n"
+        "with staging_folder(pathlib.Path(sys.argv[1])) as folder:\n"
+        "    (folder / 'release').mkdir(); print(folder.name, flush=True); time.sleep(600)\n"
+    )
+    builders = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        killed, living = (builder.stdout.readline().strip() for builder in builders if builder.stdout is not None)
+        builders[0].kill()
+        builders[0].wait()
+        (tmp_path / ".building-unlocked").mkdir()
+
+        release.build(source, tmp_path / "release")
+
+        assert killed != living
+        assert {path.name for path in tmp_path.iterdir()} == {"source", "release", living}
+        assert (tmp_path / living / "release").is_dir()
+    finally:
+        for builder in builders:
+            builder.kill()
+            builder.communicate()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_provider_dpone.composition import plain_files, release
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
+from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from tests.support.compositions import COMPOSITION, NATIVE, ORDINARY, write_source
 
@@ -119,6 +121,8 @@ def test_every_file_that_is_damaged_is_refused_by_its_name(copy: Path, release_i
         "native.yaml",
         "planes.sql",
         "more.sql",
+        "delays.json",
+        "planes.json",
     }
     for file in files:
         with damaged(file, damage):
@@ -143,9 +147,9 @@ def test_a_file_more_in_any_folder_is_refused_by_its_name(copy: Path, release_id
 
 def test_one_file_more_than_a_release_may_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release.build(write_source(tmp_path / "source"), tmp_path / "release")
-    monkeypatch.setattr(plain_files, "FILE_COUNT_LIMIT", 4)
+    monkeypatch.setattr(plain_files, "FILE_COUNT_LIMIT", 6)
     READER.read_sources(tmp_path / "release")
-    (tmp_path / "release" / "fifth").touch()
+    (tmp_path / "release" / "seventh").touch()
     with pytest.raises(ConfigurationError, match="release_size"):
         READER.read_sources(tmp_path / "release")
 
@@ -179,6 +183,88 @@ def test_a_snapshot_is_detached_and_cannot_be_changed(flights_release: Path) -> 
     assert {workload_id for workload_id, _ in sources.workload_pins} == {
         workload_id for workload_id, _ in sources.relation_writes
     }
+
+
+def test_every_workload_has_its_generated_runtime_manifest(flights_release: Path) -> None:
+    """The plan that an attempt is bound to by `plan_sha256`, to the byte: every option, by logical names only."""
+    sources = READER.read_sources(flights_release)
+    runtime = dict(sources.runtime_manifests)
+    assert set(runtime) == {workload_id for workload_id, _ in sources.workload_pins}
+    for workload in sources.workloads:
+        data = (flights_release / "runtime" / f"{workload.workload_id}.json").read_bytes()
+        assert data == runtime[workload.workload_id]
+        assert canonical.sha256_text(data) == workload.plan_sha256
+        plan = canonical.strict_object(data)
+        assert plan["options"] == workload.manifest.model_dump(mode="json", by_alias=True)
+        assert plan["outlets"] == list(workload.outlets)
+    assert canonical.strict_object(runtime["publish_flights"])["bindings"] == {
+        alias: sources.binding(alias).model_dump() for alias in ("warehouse", "analytics")
+    }
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """A release.json that says of every file what is there: only its id gives it away."""
+    path = folder / "release.json"
+    document = canonical.strict_object(path.read_bytes())
+    document["files"] = {
+        name: release._entry((folder / name).read_bytes()) for name in plain_files.names(folder) if name != path.name
+    }
+    change(document)
+    path.write_bytes(canonical.exact_bytes(document))
+
+
+@pytest.mark.parametrize("damage", [longer, missing, renamed], ids=lambda damage: damage.__name__)
+def test_a_runtime_manifest_that_was_handcrafted_is_refused_although_release_json_lists_it(
+    tmp_path: Path, damage: Damage
+) -> None:
+    """It is made again from the workload and compared."""
+    folder = sources_with(tmp_path, planes=ARCHIVED)
+    damage(folder / "runtime" / "planes.json")
+    forged(folder, lambda document: None)
+    with pytest.raises(ConfigurationError, match=r"runtime/planes\.json") as refused:
+        READER.read_sources(folder)
+    assert refused.value.reason == "runtime_manifest"
+
+
+def test_a_runtime_manifest_of_no_workload_is_refused_although_release_json_lists_it(tmp_path: Path) -> None:
+    folder = sources_with(tmp_path, planes=ARCHIVED)
+    shutil.copy(folder / "runtime" / "planes.json", folder / "runtime" / "other.json")
+    forged(folder, lambda document: None)
+    with pytest.raises(ConfigurationError, match=r"extra \['runtime/other\.json'\]"):
+        READER.read_sources(folder)
+
+
+def test_other_writes_of_a_transfer_than_its_manifest_says_are_refused(tmp_path: Path) -> None:
+    folder = sources_with(tmp_path)
+
+    def other(document: dict[str, Any]) -> None:
+        document["workloads"][1]["relations"][0]["name"] = "elsewhere"
+
+    forged(folder, other)
+    with pytest.raises(ConfigurationError, match="not what `build` writes"):
+        READER.read_sources(folder)
+
+
+@pytest.mark.parametrize("name", ["runtime/planes.json", "runtime/other.txt", "release.json"])
+def test_a_folder_that_brings_what_is_generated_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    source = write_source(tmp_path / "source")
+    (source / name).parent.mkdir(exist_ok=True)
+    (source / name).write_text("{}")
+    with pytest.raises(ConfigurationError, match=name.split("/")[0]) as refused:
+        release.build(source, tmp_path / "release")
+    assert refused.value.reason == "release_generated"
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_two_targets_of_one_spelling_are_told_apart_where_their_engine_does(tmp_path: Path) -> None:
+    listed = COMPOSITION.replace("WORKLOAD", "planes.yaml, more.yaml")
+    clickhouse = NATIVE.replace("workload_id: delays", "workload_id: more").replace(
+        "ch, table: delays", "ch, table: Delays"
+    )
+    release.build(write_source(tmp_path / "exact", composition=listed, more=clickhouse), tmp_path / "release")
+    sql_server = ORDINARY.replace("workload_id: planes", "workload_id: more").replace("raw, table", "RAW, table")
+    with pytest.raises(ConfigurationError, match="relation_written_twice"):
+        release.build(write_source(tmp_path / "folded", composition=listed, more=sql_server), tmp_path / "second")
 
 
 def test_the_identities_of_parent_and_children_depend_on_what_is_theirs(tmp_path: Path) -> None:
