@@ -138,13 +138,14 @@ class MsSqlToClickHouseRoute:
             columns = source.columns()
             carriers = self._carriers(columns)
             measured = source.measure(columns)
-            self._charges.charge(
-                ctx.operation.activation_id,
-                ctx.attempt.workload_id,
-                measured.bytes,
-                plan.max_source_bytes,
-                attempt=attempt,
-            )
+            if measured.bytes:  # an empty table, or one of NULLs alone, takes nothing from the budget
+                self._charges.charge(
+                    ctx.operation.activation_id,
+                    ctx.attempt.workload_id,
+                    measured.bytes,
+                    plan.max_source_bytes,
+                    attempt=attempt,
+                )
             ctx.log.info("source snapshot: %d rows, %d bytes, charged", measured.rows, measured.bytes)
             self._target.create_staging(attempt)
             grant = ClickHouseIngestGrant(database=plan.database, staging_table=staging_table(attempt))

@@ -22,6 +22,7 @@ from airflow_provider_dpone.contracts.operation import Operation
 from airflow_provider_dpone.contracts.ownership import guard_id
 from airflow_provider_dpone.contracts.principal import Coordinates
 from airflow_provider_dpone.contracts.proof import proof_for
+from airflow_provider_dpone.contracts.rules import whole_number
 from airflow_provider_dpone.contracts.snapshot import SnapshotRecord
 from airflow_provider_dpone.drivers import Secret
 from airflow_provider_dpone.drivers.clickhouse import ClickHouseDsn, connect
@@ -64,6 +65,7 @@ class MemoryLedger:
     def charge(
         self, activation_id: str, workload_id: str, bytes: int, ceiling: int, *, attempt: str | None = None
     ) -> object:
+        whole_number(bytes, "source_bytes", at_least=1)  # the ledger's own rule
         if self.charged + bytes > ceiling:
             raise AdmissionRefused("source_bytes_ceiling")
         self.charged += bytes
