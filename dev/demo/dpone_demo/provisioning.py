@@ -30,7 +30,7 @@ from airflow_provider_dpone.gates import logon_gate
 from airflow_provider_dpone.gates.postgres_source import PostgresSource, access_script, accounts_script
 from airflow_provider_dpone.gates.target_database import TargetDatabase, provision_script
 from airflow_provider_dpone.ledger import GateReceiptStore, GateStanding, LedgerSettings, grants, install
-from dpone_demo import loading, operator_file
+from dpone_demo import loading, operator_file, planted
 from dpone_demo.installation import Installation
 
 CONTROL = "dpone_control"
@@ -101,6 +101,14 @@ def load(stack: Installation) -> None:
     loading.load_postgres(_conninfo(stack))
     _postgres_access(stack)
     _note(stack, "done")
+
+
+def plant(stack: Installation) -> None:
+    """Put a row that no source has into each target (`planted`)."""
+    with _as_dba(stack, WAREHOUSE) as connection:
+        planted.plant_in_sql_server(connection)
+    access, _ = guard_services(stack, Path()).require_clickhouse()
+    planted.plant_in_clickhouse(connect_clickhouse(access), ANALYTICS)
 
 
 def half_made(state: StateDir) -> bool:
@@ -246,6 +254,7 @@ def reconciler_addresses(stack: Installation) -> dict[str, Any]:
             "password": clickhouse.password,
             "database": ANALYTICS,
         },
+        "planted": list(planted.planted(ANALYTICS)),
     }
 
 

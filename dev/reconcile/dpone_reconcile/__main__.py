@@ -1,8 +1,9 @@
 """`python -m dpone_reconcile REPORT.json < addresses.json`: exit code 0 only if everything reconciles.
 
 The addresses come on standard input, because they hold passwords: `sqlserver` (host, port, user, password, control,
-warehouse), `postgres` and `clickhouse` (host, port, user, password, database), and `expected_tries`, the work tries
-that Airflow says it ran, as [dag_id, run_id, task_id, map_index, try_number].
+warehouse), `postgres` and `clickhouse` (host, port, user, password, database), `expected_tries`, the work tries
+that Airflow says it ran, as [dag_id, run_id, task_id, map_index, try_number], and `planted`, the rows that stood in a target
+and in no source before they ran (`checks.vanished`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dpone_reconcile import checks
-from dpone_reconcile.checks import Check
+from dpone_reconcile import checks, state
+from dpone_reconcile.check import Check, unless
 from dpone_reconcile.door import door
 from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
 from dpone_reconcile.ledger import AttemptRow, read_attempts, roles_left, writers_left
@@ -34,8 +35,7 @@ def main(arguments: list[str]) -> int:
         return 2
     addresses = json.load(sys.stdin)
     attempts, found = reconcile(addresses)
-    runs = {(dag_id, run_id) for dag_id, run_id, *_ in addresses["expected_tries"]}
-    _print([attempt for attempt in attempts if (attempt.dag_id, attempt.run_id) in runs], found)
+    _print(_of_the_runs(attempts, addresses["expected_tries"]), found)
     report = {
         "reconciled": all(check.passed for check in found),
         "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in found],
@@ -56,10 +56,16 @@ def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]
     clickhouse = ClickHouse(**target)
     try:
         attempts = read_attempts(control)
+        ours = _of_the_runs(attempts, addresses["expected_tries"])
         found = [
             *checks.reference_tables(postgres, warehouse),
             *checks.marts(warehouse),
             *checks.published(warehouse, clickhouse, database),
+            checks.vanished(addresses["planted"], warehouse, clickhouse),
+            state.source_bytes(control, warehouse, ours),
+            state.markers(warehouse, ours),
+            state.published_tables(control, clickhouse, ours),
+            state.guards(control, ours),
             door(control),
             _ledger(attempts),
             _tries(attempts, addresses["expected_tries"]),
@@ -72,12 +78,15 @@ def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]
     return attempts, found
 
 
+def _of_the_runs(attempts: list[AttemptRow], tries: list[list[Any]]) -> list[AttemptRow]:
+    runs = {(dag_id, run_id) for dag_id, run_id, *_ in tries}
+    return [attempt for attempt in attempts if (attempt.dag_id, attempt.run_id) in runs]
+
+
 def _ledger(attempts: list[AttemptRow]) -> Check:
     problems = [f"{a.workload_id} try {a.try_number}: {p}" for a in attempts for p in a.problems]
-    return Check(
-        "ledger: every attempt resolved, its proofs complete",
-        not problems,
-        "; ".join(problems) or f"{len(attempts)} attempts",
+    return unless(
+        problems, name="ledger: every attempt resolved, its proofs complete", good=f"{len(attempts)} attempts"
     )
 
 
@@ -97,11 +106,11 @@ def _tries(attempts: list[AttemptRow], expected: list[list[Any]]) -> Check:
 
 
 def _writers(left: list[str]) -> Check:
-    return Check("no attempt login is enabled, none has a session", not left, "; ".join(left) or "none")
+    return unless(left, name="no attempt login is enabled, none has a session", good="none")
 
 
 def _readers(left: list[str]) -> Check:
-    return Check("no attempt role of PostgreSQL can log in, none has a session", not left, "; ".join(left) or "none")
+    return unless(left, name="no attempt role of PostgreSQL can log in, none has a session", good="none")
 
 
 def _print(attempts: list[AttemptRow], found: list[Check]) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from dpone_reconcile.checks import Check
+from dpone_reconcile.check import Check
 from dpone_reconcile.engines import SqlServer
 
 #: The gate profile has sixteen cases.

@@ -48,9 +48,9 @@ class Postgres:
             host=host, port=port, user=user, password=password, dbname=database, autocommit=True
         )
 
-    def rows(self, query: str) -> Iterator[Row]:
+    def rows(self, query: str, parameters: Sequence[object] = ()) -> Iterator[Row]:
         with self._connection.cursor() as cursor:
-            cursor.execute(query.encode())
+            cursor.execute(query.encode(), tuple(parameters) or None)
             while batch := cursor.fetchmany(_BATCH):
                 yield from batch
 
@@ -70,9 +70,11 @@ class ClickHouse:
             timeout=300,
         )
 
-    def rows(self, query: str) -> Iterator[Row]:
+    def rows(self, query: str, parameters: Mapping[str, str] | None = None) -> Iterator[Row]:
         """The result's own header names the types; every type that the demo does not have is refused."""
-        with self._client.stream("POST", "/", content=f"{query} FORMAT TabSeparatedWithNamesAndTypes") as response:
+        content = f"{query} FORMAT TabSeparatedWithNamesAndTypes"
+        given = {f"param_{name}": value for name, value in (parameters or {}).items()}
+        with self._client.stream("POST", "/", content=content, params=given) as response:
             if response.status_code != 200:
                 raise RuntimeError(f"ClickHouse refused a query: {response.read().decode()[:500]}")
             lines = response.iter_lines()

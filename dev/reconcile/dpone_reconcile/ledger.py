@@ -63,12 +63,29 @@ class AttemptRow:
     state: str
     activation_id: str
     owner_state: str
-    epochs: list[int]
+    guard_epochs: dict[str, int]
     gate: str
     principals: list[str]
     proofs: dict[str, dict[str, Any]]
     evidence: dict[str, dict[str, Any]]
     problems: list[str]
+
+    @property
+    def epochs(self) -> list[int]:
+        return list(self.guard_epochs.values())
+
+    @property
+    def writes_sql_server(self) -> bool:
+        return any(each.startswith("mssql ") for each in self.principals)
+
+    @property
+    def loads(self) -> bool:
+        """Whether it carries rows into SQL Server, as a dbt build does not."""
+        return any(each.startswith("mssql ingest ") for each in self.principals)
+
+    @property
+    def publishes(self) -> bool:
+        return any(each.startswith("clickhouse ") for each in self.principals)
 
     @property
     def quiescent(self) -> bool:
@@ -83,7 +100,13 @@ class AttemptRow:
     @property
     def bytes(self) -> int | None:
         """As the worker reported them; a dbt build moves none through this machine."""
-        return _find_number(self.evidence.get("report"), "bytes") or None
+        return None if not self.loads and not self.publishes else _find_number(self.evidence.get("report"), "bytes")
+
+    @property
+    def wire_bytes(self) -> int:
+        """What a publication sent, as the worker reported it."""
+        report = self.evidence.get("report") or {}
+        return _find_number(report.get("details"), "wire_bytes") or 0
 
 
 def read_attempts(server: SqlServer) -> list[AttemptRow]:
@@ -96,7 +119,7 @@ def read_attempts(server: SqlServer) -> list[AttemptRow]:
             *(str(row[0]), str(row[1]), str(row[2]), str(row[3]), int(row[4]), int(row[5]), key, str(row[7])),
             activation_id=str(row[12]),
             owner_state=str(row[13]),
-            epochs=[epoch for _, epoch in document["guard_epochs"]],
+            guard_epochs=dict(document["guard_epochs"]),
             gate=str(row[14]) if row[14] is not None else "",
             principals=[],
             proofs={},

@@ -93,6 +93,11 @@ def expected_delays(flights: Iterable[Row], airlines: Mapping[str, str]) -> Iter
         )
 
 
+def expected_strangers(flights: Iterable[Row], airlines: Mapping[str, str]) -> Iterator[Row]:
+    """Flights of carriers that nobody knows."""
+    return ((row[0], row[1], row[3], row[14]) for row in flights if row[3] not in airlines)
+
+
 def _mean(values: list[int]) -> Decimal | None:
     """AVG of decimal(9,2) has the scale 6; the cast to decimal(9,2) rounds it half away from zero."""
     if not values:
