@@ -13,6 +13,7 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlU
 
 _TERMINAL = frozenset({"success", "failed"})
 _PAGE = 100
+_ERRORS = frozenset({"error", "critical", "exception"})
 _T = TypeVar("_T")
 
 
@@ -45,19 +46,46 @@ class AirflowApi:
             answer = self._send("PATCH", f"/api/v2/connections/{quote(connection_id, safe='')}", json=body)
         self._check(answer, quoted=False)
 
-    def wait_for_dag(self, dag_id: str, *, timeout: float = 90) -> None:
-        """Wait until the DAG processor has parsed a DAG."""
-        deadline = time.monotonic() + timeout
-        while True:
-            answer = self._send("GET", _dag(dag_id))
-            if answer.is_success:
-                return
-            if answer.is_client_error and answer.status_code != 404:
-                self._check(answer)
-            if time.monotonic() > deadline:
-                errors = self._member(self._send("GET", "/api/v2/importErrors"), "import_errors", list)
-                raise TimeoutError(f"the DAG {dag_id} was not parsed within {timeout:.0f} s; import errors: {errors}")
-            time.sleep(0.5)
+    def dag(self, dag_id: str) -> Mapping[str, Any] | None:
+        """A DAG as a run that is triggered now would get it; None when it is not there, or not any more."""
+        answer = self._send("GET", f"{_dag(dag_id)}/details")
+        if answer.status_code == 404:
+            return None
+        self._check(answer)
+        return None if self._member(answer, "is_stale", bool) else dict(answer.json())
+
+    def parse_soon(self, tag: str) -> None:
+        """Ask the DAG processor to parse the files of all DAGs with a tag before others.
+
+        Only asked: an account that may not ask, or has asked already, waits until their turn comes.
+        """
+        wanted: dict[str, str | int | bool] = {"tags": tag, "limit": _PAGE, "exclude_stale": False}
+        answer = self._send("GET", "/api/v2/dags", params=wanted)
+        dags: list[dict[str, Any]] = self._member(answer, "dags", list)
+        for token in {(dag.get("bundle_name"), dag.get("fileloc")): dag.get("file_token") for dag in dags}.values():
+            self._send("PUT", f"/api/v2/parseDagFile/{quote(str(token), safe='')}")
+
+    def import_errors(self) -> list[dict[str, Any]]:
+        """Why DAG files could not be parsed."""
+        answer = self._send("GET", "/api/v2/importErrors")
+        found: list[dict[str, Any]] = self._member(answer, "import_errors", list)
+        return found
+
+    def last_error(self, instance: Mapping[str, Any]) -> str | None:
+        """What the log of a task instance's last try says last of an error, as Airflow masked it; None if nothing."""
+        path = f"{_run(instance['dag_id'], instance['dag_run_id'])}/taskInstances/{quote(instance['task_id'], safe='')}"
+        wanted: dict[str, int | bool] = {"map_index": instance["map_index"], "full_content": True}
+        answer = self._send(
+            "GET",
+            f"{path}/logs/{instance['try_number']}",
+            params=wanted,
+            headers={"Accept": "application/json"},
+        )
+        if not answer.is_success:
+            return None
+        lines: list[dict[str, Any]] = self._member(answer, "content", list)
+        errors = [_error(line) for line in lines if isinstance(line, dict) and line.get("level") in _ERRORS]
+        return errors[-1] if errors else None
 
     def unpause(self, dag_id: str) -> None:
         self._check(self._send("PATCH", _dag(dag_id), json={"is_paused": False}))
@@ -163,3 +191,11 @@ def _dag(dag_id: str) -> str:
 
 def _run(dag_id: str, run_id: str) -> str:
     return f"{_dag(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _error(line: Mapping[str, Any]) -> str:
+    """An exception by its type and text, where the line has one."""
+    detail = line.get("error_detail")
+    if isinstance(detail, list) and detail and isinstance(detail[0], dict):
+        return f"{detail[0].get('exc_type')}: {detail[0].get('exc_value')}"
+    return str(line.get("event"))

@@ -16,6 +16,7 @@ from typing import Any
 
 from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from airflow_provider_dpone.campaign.evidence import EvidenceFolder, attempt_document, source_commit, versions
+from airflow_provider_dpone.campaign.loaded_dags import wait_for_dags
 from airflow_provider_dpone.composition.activation import CompositionActivation
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
@@ -27,6 +28,8 @@ Try = tuple[str, str, str, int, int]
 
 _GUARDED = ("GuardedDbtRun", "PostgresToMsSql", "MsSqlToClickHouse")
 _TERMINAL = frozenset({"success", "failed"})
+#: How much of an error a line shows; the evidence has all of it.
+_SHOWN = 1000
 _NAMES = ("operator", "dag_id", "dag_run_id", "task_id", "map_index", "try_number", "state", "id")
 
 
@@ -97,14 +100,20 @@ class Campaign:
         run_id: str,
         *,
         timeout: float = 900.0,
+        release_id: str | None = None,
+        by_hand: frozenset[str] = frozenset(),
         each: Callable[[], None] = lambda: None,
     ) -> list[Try]:
-        """Wait for the DAGs, trigger the parent, and follow every task to its end. `each` is called once a second."""
+        """Wait for the DAGs, trigger the parent, and follow every task to its end. `each` is called once a second.
+
+        :param release_id: the release that the DAGs have to be of; one of an earlier release is never triggered.
+        :param by_hand: those that may be of no release, because somebody wrote them.
+        """
         dag_ids = (*constituents, parent)
+        wait_for_dags(self._airflow, dict.fromkeys(dag_ids, release_id), by_hand=by_hand, say=self._say)
         for dag_id in dag_ids:
-            self._airflow.wait_for_dag(dag_id)
             self._airflow.unpause(dag_id)
-        self._done("dags_loaded", list(dag_ids))
+        self._done("dags_loaded", {"release_id": release_id, "dags": list(dag_ids)})
         self._airflow.trigger(parent, run_id, {})
         began, seen = time.monotonic(), dict[tuple[str, str, int], tuple[int, str]]()
         deadline = began + timeout
@@ -123,9 +132,11 @@ class Campaign:
                 raise TimeoutError(f"{parent} {run_id} was still {state} after {timeout:.0f} s")
             each()
             time.sleep(1)
+        errors = self._say_errors((*constituents, parent), run_id) if state != "success" else []
         self._evidence.write(
             "airflow.json",
             {
+                "errors": errors,
                 "parent": {"dag_id": parent, "run_id": run_id, "state": state},
                 "runs": {dag_id: self._airflow.run_state(dag_id, run_id) for dag_id in self._ran(constituents, run_id)},
                 "task_instances": instances,
@@ -197,9 +208,21 @@ class Campaign:
             if each["state"] is None or seen.get(key) == now:
                 continue
             seen[key] = now
-            mapped = "" if each["map_index"] < 0 else f" [{each['map_index']}]"
             retried = "" if each["try_number"] < 2 else f", try {each['try_number']}"
-            self._say(f"    {seconds:5.1f} s  {each['dag_id']}.{each['task_id']}{mapped}: {each['state']}{retried}")
+            self._say(f"    {seconds:5.1f} s  {_name(each)}: {each['state']}{retried}")
+
+    def _say_errors(self, dag_ids: Sequence[str], run_id: str) -> list[dict[str, Any]]:
+        """Why tasks failed, by their own logs. What only waited for another DAG has nothing to add."""
+        failed = [
+            each
+            for each in self._instances(dag_ids, run_id)
+            if each["state"] == "failed" and each["operator"] != "TriggerDagRunOperator"
+        ]
+        errors = [{**each, "error": self._airflow.last_error(each)} for each in failed]
+        for each in errors:
+            error = each["error"] or "its log names no error: its process may have been killed"
+            self._say(f"    failed: {_name(each)}, try {each['try_number']}: {error[:_SHOWN]}")
+        return errors
 
     def _done(self, step: str, result: object) -> None:
         self._steps[step] = {"result": result, "at": _now()}
@@ -207,6 +230,11 @@ class Campaign:
 
     def _write(self) -> None:
         self._evidence.write("campaign.json", {**self._about, "steps": self._steps})
+
+
+def _name(instance: Mapping[str, Any]) -> str:
+    mapped = "" if instance["map_index"] < 0 else f" [{instance['map_index']}]"
+    return f"{instance['dag_id']}.{instance['task_id']}{mapped}"
 
 
 def _now() -> str:

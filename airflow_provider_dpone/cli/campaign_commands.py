@@ -30,8 +30,8 @@ def campaign() -> None:
 @click.option("--airflow-password-file", required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option("--evidence", required=True, type=click.Path(path_type=Path), help="A new folder.")
 @click.option("--reconcile", required=True, help="The reconciler: run with the evidence folder as its last argument.")
-@click.option("--parent", help="The parent DAG; the release's own by default.")
-@click.option("--dag", "dags", multiple=True, help="A constituent's DAG, in order; the release's own by default.")
+@click.option("--parent", help="The parent DAG, also one that was written by hand; the release's own by default.")
+@click.option("--dag", "dags", multiple=True, help="A constituent's DAG, likewise, in order.")
 @click.option("--source", type=click.Path(path_type=Path), default=Path(), help="The checkout whose commit is noted.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=3600.0, show_default=True, help="Seconds for the run.")
 @click.option("--keep", is_flag=True, help="Leave the activation in force at the end.")
@@ -57,7 +57,9 @@ def run(
     from airflow_provider_dpone.campaign import AirflowApi, Campaign, EvidenceFolder  # its HTTP client, only here
 
     settings = configuration(context)
-    parent, dags = _order(release_folder, parent, dags)
+    by_hand = frozenset(filter(None, (parent, *dags)))
+    released = release.read(release_folder)
+    parent, dags = _order(released, parent, dags)
     reconciler = _program(reconcile)
     services = settings.services()
     airflow = AirflowApi(url, airflow_user, _password(airflow_password_file))
@@ -77,7 +79,7 @@ def run(
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
     run_id = f"campaign__{stamp}__{uuid.uuid4().hex[:6]}"
     try:
-        steps.run_dags(parent, dags, run_id, timeout=timeout)
+        steps.run_dags(parent, dags, run_id, timeout=timeout, release_id=released.release_id, by_hand=by_hand)
         verdict = subprocess.run([*reconciler, str(evidence)], check=False).returncode == 0
         steps.reconciled(verdict)
         if not keep:
@@ -118,8 +120,8 @@ def _password(file: Path) -> str:
         raise click.UsageError(f"the password file {file} is not UTF-8.") from None
 
 
-def _order(folder: Path, parent: str | None, dags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    declared = release.read(folder).composition.parent
+def _order(released: release.Release, parent: str | None, dags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    declared = released.composition.parent
     if declared is not None:
         parent, dags = parent or declared.dag_id, dags or declared.order
     if parent is None or not dags:

@@ -20,6 +20,7 @@ from dpone_demo.campaign import SOURCE
 from dpone_embedded import Stack
 
 from airflow_provider_dpone.campaign.airflow_api import AirflowApi
+from airflow_provider_dpone.campaign.loaded_dags import wait_for_dags
 from airflow_provider_dpone.composition import release
 from airflow_provider_dpone.composition.factory import build_composition_activation
 from airflow_provider_dpone.ledger import AttemptStore, GateReceiptStore
@@ -69,15 +70,14 @@ def test_a_kill_on_the_last_try_is_swept_and_nothing_looks_green(
     provisioning.load(stack)
     server = GateReceiptStore(services.control, services.ledger).standing().server
     provisioning.record_receipt(stack, services, receipt(server))
-    release.build(SOURCE, tmp_path / "release")
+    built = release.build(SOURCE, tmp_path / "release")
     build_composition_activation(root, services).activate(tmp_path / "release")
     airflow = stack.addresses.airflow
     assert airflow is not None
     api = AirflowApi(airflow.url, airflow.user, airflow.password)
     for connection_id, fields in provisioning.airflow_connections(stack).items():
         api.put_connection(connection_id, fields)
-    for dag_id in (DAG, "dpone_maintenance"):
-        api.wait_for_dag(dag_id)
+    wait_for_dags(api, {DAG: built.release_id, "dpone_maintenance": None})
     ledger = AttemptStore(services.control, services.ledger)
 
     def tries() -> list[tuple[int, str]]:

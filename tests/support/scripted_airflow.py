@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 #: The run id of scripted task instances.
 RUN = "campaign__1"
@@ -32,6 +32,12 @@ class Airflow(BaseHTTPRequestHandler):
     looks: list[list[dict[str, Any]]]
     asked: list[tuple[str, str]]
     end = "success"
+    #: What the DAGs say of their release, look by look; the last one stays. Without any, there is no DAG. Set on this
+    #: class, it holds for one that serves already, until it ends.
+    docs: ClassVar[list[str]] = [""]
+    tags: tuple[str, ...] = ("dpone",)
+    #: The log of every task instance.
+    log: ClassVar[list[dict[str, Any]]] = []
 
     def log_message(self, *_: Any) -> None:
         return None
@@ -50,9 +56,15 @@ class Airflow(BaseHTTPRequestHandler):
 
     do_PATCH = do_POST
 
+    def do_PUT(self) -> None:
+        self.asked.append(("PUT", self.path))
+        self.answer(None, 201)
+
     def do_GET(self) -> None:
         self.asked.append(("GET", self.path))
-        if "taskInstances" in self.path:
+        if "/logs/" in self.path:
+            self.answer({"content": self.log})
+        elif "taskInstances" in self.path:
             now = self.looks[0] if len(self.looks) == 1 else self.looks.pop(0)
             offset = int(self.path.rsplit("offset=", 1)[1])
             self.answer({"task_instances": now[offset : offset + 100]})
@@ -60,6 +72,16 @@ class Airflow(BaseHTTPRequestHandler):
             self.answer({"state": self.end if len(self.looks) == 1 else "running"})
         elif "/dagRuns/" in self.path:
             self.answer({"state": "success"}) if "/d/" in self.path else self.answer({}, 404)
+        elif self.path.endswith("/details"):
+            now = None if not self.docs else self.docs[0] if len(self.docs) == 1 else self.docs.pop(0)
+            tags = [{"name": tag} for tag in self.tags]
+            found = {"doc_md": now, "tags": tags, "is_stale": now == "stale"}
+            self.answer(found) if now is not None else self.answer({}, 404)
+        elif self.path.startswith("/api/v2/dags?"):
+            file = {"bundle_name": "dags-folder", "fileloc": "/dags/one.py", "file_token": "a/token"}
+            self.answer({"dags": [file, file]})
+        elif self.path == "/api/v2/importErrors":
+            self.answer({"import_errors": [{"filename": "two.py", "stack_trace": "SyntaxError"}]})
         else:
             self.answer({})
 
@@ -79,3 +101,4 @@ def scripted_airflow() -> Iterator[tuple[type[Airflow], str]]:
         finally:
             server.shutdown()
             thread.join()
+            Airflow.docs = [""]

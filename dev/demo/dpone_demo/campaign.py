@@ -51,16 +51,18 @@ class Campaign:
         self.evidence.mkdir(parents=True)
         with phase("provision databases, accounts, ledger and gates (once)"):
             services = provisioning.provision(self._stack, self._root)
-        with phase("load 336,776 flights and the other four tables (once)"):
+        with phase("load 336,776 flights and the other tables (once)"):
             provisioning.load(self._stack)
         with phase("wait for the gate profile, which opens activation, and record it"):
             self._open_door(services)
         self._settle_leftovers(services)
+        with phase("plant a row in each target that its source does not have: it has to vanish"):
+            provisioning.plant(self._stack)
         steps = self._steps(services)
         with phase("build the release and put it in force"):
             active = self._activate(services, steps)
         with phase("run the composition in Airflow"):
-            tries = self._run_dags(steps, chaos)
+            tries = self._run_dags(steps, active, chaos)
         with phase("reconcile, with a program that knows nothing of the provider"):
             reconciled = self._reconcile(tries)
             steps.reconciled(reconciled)
@@ -126,12 +128,18 @@ class Campaign:
             building.rename(folder)
         return folder
 
-    def _run_dags(self, steps: CampaignRun, chaos: bool) -> list[Try]:
+    def _run_dags(self, steps: CampaignRun, active: Activation, chaos: bool) -> list[Try]:
         api = self._api()
         for connection_id, fields in provisioning.airflow_connections(self._stack).items():
             api.put_connection(connection_id, fields)
         killer = DbtKiller(self._stack.state.path)
-        tries = steps.run_dags(PARENT, CONSTITUENTS, self._run_id, each=killer if chaos else _nothing)
+        tries = steps.run_dags(
+            PARENT,
+            CONSTITUENTS,
+            self._run_id,
+            release_id=active.request.context.release_id,
+            each=killer if chaos else _nothing,
+        )
         if chaos and killer.killed is None:
             raise TimeoutError("dbt was never seen running, so nothing was killed: the chaos run proves nothing")
         return tries

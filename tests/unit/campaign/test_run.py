@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from airflow_provider_dpone.campaign import AirflowApi, Campaign, EvidenceFolder
 from airflow_provider_dpone.campaign import run as campaign_run
-from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.campaign.loaded_dags import wait_for_dags
+from airflow_provider_dpone.composition import projection, release
 from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable, Overlap
 from tests.support.compositions import Store, activation, write_source
 from tests.support.scripted_airflow import RUN, Airflow, instance, scripted_airflow
@@ -83,7 +85,7 @@ def test_every_change_of_a_task_is_said_once_and_everything_is_kept(
     assert about["server"] == "a server 16.0" and about["versions"]["python"] and len(about["source"]["commit"]) == 40
     assert {name: step["result"] for name, step in about["steps"].items() if name != "attempts"} == {
         "put_in_force": "ACTIVE",
-        "dags_loaded": ["d", "never_triggered", "parent"],
+        "dags_loaded": {"release_id": None, "dags": ["d", "never_triggered", "parent"]},
         "run": "success",
         "reconciled": True,
         "retired": "RETIRED",
@@ -95,11 +97,74 @@ def test_every_change_of_a_task_is_said_once_and_everything_is_kept(
     assert [tuple(each) for each in document(tmp_path, "tries.json")] == tries
 
 
-def test_a_failed_parent_is_no_success(campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow]) -> None:
-    steps, _, _ = campaign
+def test_a_failed_parent_is_no_success_and_says_why_its_tasks_failed(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow], tmp_path: Path
+) -> None:
+    steps, said, _ = campaign
     airflow.end = "failed"
+    airflow.looks = [[instance("load", "failed", 2), instance("other", "upstream_failed")]]
+    airflow.log = [
+        {"event": "first", "level": "error"},
+        {"event": "Task failed", "level": "error", "error_detail": [{"exc_type": "E", "exc_value": "the cause"}]},
+        {"event": "later", "level": "info"},
+    ]
     steps.run_dags("parent", ["d"], RUN)
     assert not steps.succeeded
+    assert "    failed: d.load, try 2: E: the cause" in said
+    assert [each["error"] for each in document(tmp_path, "airflow.json")["errors"]] == ["E: the cause"] * 2
+
+    airflow.log = []
+    steps.run_dags("parent", ["d"], RUN)
+    assert said[-1].startswith("    failed: d.load, try 2: its log names no error")
+
+
+MINE, BEFORE = projection.mark("sha256:mine"), projection.mark("sha256:before")
+
+
+def test_a_dag_of_another_release_is_waited_out_and_never_triggered(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow]
+) -> None:
+    steps, said, _ = campaign
+    airflow.docs = [BEFORE, "", "stale", MINE]
+    steps.run_dags("parent", [], RUN, release_id="sha256:mine")
+    trigger = airflow.asked.index(("POST", "/api/v2/dags/parent/dagRuns"))
+    assert airflow.docs == [MINE], "everything that came before was looked at first"
+    asked = [path for method, path in airflow.asked[:trigger] if method == "PUT"]
+    assert asked == ["/api/v2/parseDagFile/a%2Ftoken"], "once a file"
+    assert any("has not parsed parent of this release" in line for line in said)
+
+
+@pytest.mark.parametrize("docs", [[BEFORE], [], [""]], ids=["of another release", "not there", "by hand"])
+def test_dags_that_never_come_are_an_error_that_says_what_airflow_has(
+    scripted: tuple[type[Airflow], str], docs: list[str]
+) -> None:
+    airflow, url = scripted
+    airflow.docs = docs
+    with pytest.raises(TimeoutError, match="SyntaxError") as missing:
+        wait_for_dags(AirflowApi(url, "u", "p"), {"parent": "sha256:mine"}, timeout=0)
+    assert ("Of another release: parent" in str(missing.value)) is bool(docs)
+
+
+@pytest.mark.parametrize(("doc", "waits"), [("By hand.", False), (BEFORE, True), (MINE, False)])
+def test_one_that_is_named_by_hand_may_be_of_no_release_but_of_no_other(
+    scripted: tuple[type[Airflow], str], doc: str, waits: bool
+) -> None:
+    airflow, url = scripted
+    airflow.docs = [doc]
+    wanted = {"parent": "sha256:mine"}
+    with pytest.raises(TimeoutError) if waits else contextlib.nullcontext():
+        wait_for_dags(AirflowApi(url, "u", "p"), wanted, by_hand=frozenset(wanted), timeout=0)
+
+
+def test_a_dag_that_cannot_be_made_is_refused_with_its_reason(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow]
+) -> None:
+    steps, _, _ = campaign
+    airflow.docs, airflow.tags = [f"```\nthe cause\n```\n\nOf `x`, {MINE}."], ("dpone", "refused")
+    with pytest.raises(ConfigurationError, match="dag_refused") as refused:
+        steps.run_dags("parent", [], RUN, release_id="sha256:mine")
+    assert "the cause" in str(refused.value)
+    assert not any("dagRuns" in path for _, path in airflow.asked)
 
 
 def test_a_run_that_does_not_end_is_an_error_and_retires_nothing(

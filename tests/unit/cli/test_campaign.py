@@ -45,9 +45,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     return held
 
 
-def campaign(tmp_path: Path, url: str, *more: str, verdict: int = 0, parent: str = PARENT) -> Any:
-    """The command, with a reconciler that ends with `verdict` and leaves what it was given."""
-    release.build(write_source(tmp_path / "source", composition=COMPOSITION + parent), tmp_path / "release")
+def campaign(
+    tmp_path: Path, url: str, *more: str, verdict: int = 0, parent: str = PARENT, docs: str | None = None
+) -> Any:
+    """The command, with a reconciler that ends with `verdict` and leaves what it was given.
+
+    Airflow's DAGs say that they are of the release, or what `docs` says.
+    """
+    built = release.build(write_source(tmp_path / "source", composition=COMPOSITION + parent), tmp_path / "release")
+    Airflow.docs = [docs or projection.mark(built.release_id)]
     (tmp_path / "password").write_text("pass-of-airflow\n")
     reconciler = tmp_path / "recon ciler.py"
     reconciler.write_text(
@@ -103,6 +109,13 @@ def test_a_release_without_a_parent_needs_one_by_name(
     done = campaign(tmp_path, scripted[1], parent="")
     assert isinstance(done.exception, ConfigurationError) and done.exception.reason == "campaign_parent"
     assert store.states == {} and not (tmp_path / "evidence").exists()
+
+
+def test_dags_that_were_written_by_hand_run_when_they_are_named(
+    scripted: tuple[type[Airflow], str], store: Store, tmp_path: Path
+) -> None:
+    done = campaign(tmp_path, scripted[1], "--parent", "parent", "--dag", "d", parent="", docs="By hand.")
+    assert done.exit_code == 0, done.output
 
 
 LOGINS: dict[str, tuple[int, dict[str, str], str]] = {
