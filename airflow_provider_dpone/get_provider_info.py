@@ -155,6 +155,16 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "60706:60706",
                         "default": None,
                     },
+                    "environment": {
+                        "description": (
+                            "What this installation is, as `environment` of composition.yaml says it. A release of "
+                            "another one is refused. Default: releases of any are taken."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "production",
+                        "default": None,
+                    },
                     "ledger_conn_id": {
                         "description": "The connection to the control database by which the attempts page reads it.",
                         "version_added": "0.1.0",

@@ -172,7 +172,8 @@ def status(context: click.Context, as_json: bool) -> None:
     if standing.unfinished:
         for left in () if as_json else standing.unfinished:
             state = left.state or "not in the ledger"
-            click.echo(f"Recovery is required: {left.activation_id} is {state}. This ends it: {left.command}")
+            problem = f" {left.problem}" if left.problem else ""
+            click.echo(f"Recovery is required: {left.activation_id} is {state}.{problem} This ends it: {left.command}")
         context.exit(3)
 
 
@@ -192,7 +193,12 @@ def _document(standing: Standing) -> dict[str, object]:
         },
         "recovery_required": bool(standing.unfinished),
         "unfinished": [
-            {"activation_id": left.activation_id, "state": left.state, "command": left.command}
+            {
+                "activation_id": left.activation_id,
+                "state": left.state,
+                "command": left.command,
+                "problem": left.problem,
+            }
             for left in standing.unfinished
         ],
     }

@@ -2,6 +2,7 @@
 
 service_id = "3f1c…"                 # the ledger's service id
 release_root = "/srv/dpone"          # where activations and releases are kept
+environment = "production"           # optional: releases of another environment are refused
 
 [mssql]
 host = "sql.example"
@@ -107,6 +108,9 @@ class Configuration:
             postgres_issuer=self._postgres("issuer"),
             postgres_observer=self._postgres("observer"),
             postgres_source_role=self._source_role(),
+            environment=self._text(self._document, "environment", "the top level")
+            if "environment" in self._document
+            else None,
         )
 
     def _require_separate_logins(self) -> None:

@@ -12,6 +12,7 @@ Whatever happens, one of three things is true afterwards: the old parent is in f
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from airflow_provider_dpone.composition.deployment import SealedDeployment
 from airflow_provider_dpone.composition.deployment_cache import (
     DeploymentCacheMaterializer,
     Occurrence,
+    UnreadableNote,
     reconcile_command,
     retire_command,
 )
@@ -36,11 +38,15 @@ _POLL = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """An occurrence that nobody finished, what the ledger holds of it (None: nothing), and what ends it."""
+    """An occurrence that nobody finished, what the ledger holds of it (None: nothing), and what ends it.
+
+    `problem`: why its note says nothing any more.
+    """
 
     activation_id: str
     state: str | None
     command: str
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +97,7 @@ class CompositionActivation:
 
     def reconcile(self, activation_id: str, *, patience: float = 600.0) -> Activation:
         """Go on where the ledger stands. Safe to repeat, and for an activation that needs nothing."""
-        if self._cache.is_noted(activation_id):
-            occurrence = self._cache.noted(activation_id)
-        else:
-            occurrence = self._known(activation_id)
+        occurrence = self._occurrence(activation_id)
         found = self._coordinator.read(activation_id)
         if found is not None and found.state == "RETIRING":
             folder = self._cache.folder(found.request.context.deployment_id)
@@ -123,11 +126,17 @@ class CompositionActivation:
         """What the ledger says of the activation that `current` names, and of every one that was left half done."""
         current_id = projection.current_activation_id(self._root)
         current = None if current_id is None else self._coordinator.read(current_id)
-        left = [self._left(occurrence.activation_id) for occurrence in self._cache.unfinished()]
+        left: dict[str, Unfinished] = {}
+        handed_over: set[str | None] = set()
         if current is not None and current.state in ("PREPARED", "RETIRING"):
-            left.append(_left(current.activation_id, current.state))
-        by_id = {each.activation_id: each for each in left}
-        return Standing(current=current, unfinished=tuple(by_id[key] for key in sorted(by_id)))
+            left[current.activation_id] = _left(current.activation_id, current.state)
+        for note in self._cache.unfinished():
+            found = self._left(note)
+            left[note.activation_id] = found
+            if isinstance(note, Occurrence) and found.state not in ("RETIRING", "RETIRED"):
+                handed_over.add(note.drains)
+        # The command that goes on with a handover retires the predecessor as well.
+        return Standing(current=current, unfinished=tuple(left[key] for key in sorted(left) if key not in handed_over))
 
     def _sealed(self, release_folder: Path, expected_release_id: str | None) -> SealedDeployment:
         sources = build_composition_source_reader().read_sources(
@@ -135,7 +144,6 @@ class CompositionActivation:
         )
         domains = self._coordinator.physical.resolve(self._coordinator.plan(sources))
         with self._cache.locked():
-            self._cache.clear_staging()
             return deployment.seal(self._root / "deployments", release_folder, sources, domains)
 
     def _begin(self, sealed: SealedDeployment, *, drains: str | None = None) -> Occurrence:
@@ -193,6 +201,16 @@ class CompositionActivation:
                     ) from err
             _sleep(min(_POLL, max(0.0, deadline - time.monotonic())))
 
+    def _occurrence(self, activation_id: str) -> Occurrence:
+        """The coordinates of an activation: noted here, or those that the ledger holds, which are drained for already."""
+        if self._cache.is_noted(activation_id):
+            try:
+                return self._cache.noted(activation_id)
+            except ConfigurationError:
+                if self._coordinator.read(activation_id) is None:
+                    raise
+        return self._known(activation_id)
+
     def _known(self, activation_id: str) -> Occurrence:
         """The coordinates of an activation without a note: from the ledger."""
         _require_id(activation_id)
@@ -211,11 +229,16 @@ class CompositionActivation:
     def _reserved_to_give_up(self, activation_id: str) -> Activation | None:
         """An occurrence of which the ledger holds nothing yet: what its dead process sent may still arrive.
 
-        So it is reserved, or refused by the ledger under its lock, before it is given up.
+        So it is reserved, or refused by the ledger under its lock, before it is given up. Of one whose note says nothing
+        only the note can be given up: should it arrive after all, nobody is admitted, and its id is enough to retire it.
         """
         if not self._cache.is_noted(activation_id):
             raise _absent(activation_id)
-        occurrence = replace(self._cache.noted(activation_id), drains=None)
+        try:
+            occurrence = replace(self._cache.noted(activation_id), drains=None)
+        except ConfigurationError:
+            self._cache.forget(activation_id)
+            return None
         try:
             return self._cache.prepare(occurrence)
         except (AdmissionRefused, ConfigurationError):
@@ -223,9 +246,16 @@ class CompositionActivation:
                 raise
             return None
 
-    def _left(self, activation_id: str) -> Unfinished:
-        found = self._coordinator.read(activation_id)
-        return _left(activation_id, None if found is None else found.state)
+    def _left(self, note: Occurrence | UnreadableNote) -> Unfinished:
+        activation_id = note.activation_id
+        found = self._coordinator.read(activation_id) if projection.is_uuid(activation_id) else None
+        left = _left(activation_id, None if found is None else found.state)
+        if isinstance(note, Occurrence):
+            return left
+        command = left.command if found is not None else retire_command(activation_id).strip("`")
+        if not projection.is_uuid(activation_id):
+            command = f"rm {shlex.quote(str(note.path))}"
+        return replace(left, problem=note.problem, command=command)
 
 
 #: The id of an occurrence that is only tried on. It is never noted and never sent.

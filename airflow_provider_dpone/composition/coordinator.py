@@ -23,7 +23,7 @@ from airflow_provider_dpone.composition import deployment
 from airflow_provider_dpone.composition.deployment import SealedDeployment
 from airflow_provider_dpone.composition.execution_plan import CompositionExecutionPlan, plan_composition_execution
 from airflow_provider_dpone.composition.physical_admission import CompositionPhysicalAdmission
-from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot, build_composition_source_reader
+from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot, snapshot_of
 from airflow_provider_dpone.contracts.activation import ActivationRequest, OccurrenceContext
 from airflow_provider_dpone.contracts.errors import ActivationUnknown, AdmissionRefused, ParentNotActive
 from airflow_provider_dpone.ledger import Activation
@@ -59,8 +59,7 @@ class SealedInputs:
         return deployment.opened(projection_root, deployment_id)
 
     def load_sources(self, *, projection_root: Path, release_id: str) -> CompositionSourceSnapshot:
-        path = projection_root / deployment.RELEASE_FOLDER
-        return build_composition_source_reader().read_sources(path, expected_release_id=release_id)
+        return snapshot_of(deployment.read_sealed(projection_root / deployment.RELEASE_FOLDER, release_id))
 
 
 class CompositionActivationPreparation:
@@ -110,7 +109,10 @@ class CompositionActivationPreparation:
 
 
 class CompositionActivationCoordinator:
-    """Complete admission before any reservation, and exact readback after every step."""
+    """Complete admission before any reservation, and exact readback after every step.
+
+    `environment` is what this installation says that it is; a release of another one is refused. None: it does not say.
+    """
 
     def __init__(
         self,
@@ -118,17 +120,20 @@ class CompositionActivationCoordinator:
         inputs: CompositionActivationInputs,
         preparation: CompositionActivationPreparation,
         stores: StoreFactory,
+        environment: str | None = None,
     ) -> None:
         self._inputs = inputs
         self._preparation = preparation
         self._stores = stores
+        self._environment = environment
 
     def read(self, activation_id: str) -> Activation | None:
         """What the ledger holds of an occurrence."""
         return self._stores().read(activation_id)
 
     def plan(self, sources: CompositionSourceSnapshot) -> CompositionExecutionPlan:
-        """The plan of a parent whose cells can all be executed here."""
+        """The plan of a parent that is of this environment and whose cells can all be executed here."""
+        require_environment(sources.environment, self._environment)
         plan = plan_composition_execution(sources)
         plan.require_installed_cells(self._preparation.physical.execution_cells)
         return plan
@@ -257,6 +262,7 @@ class CompositionActivationCoordinator:
         deployment_id: str,
         previous_deployment_id: str | None,
     ) -> tuple[SealedDeployment, OccurrenceContext]:
+        require_environment(environment, self._environment)
         sealed = self._inputs.load_deployment(projection_root=projection_root, deployment_id=deployment_id)
         if (sealed.environment, sealed.release_id) != (environment, release_id):
             raise AdmissionRefused(
@@ -273,6 +279,18 @@ class CompositionActivationCoordinator:
             deployment_id=deployment_id,
             previous_deployment_id=previous_deployment_id,
             runtime_context_sha256=sealed.runtime_context_sha256,
+        )
+
+
+def require_environment(wanted: str, here: str | None) -> None:
+    """Refuse what was made for another environment than this installation says that it is."""
+    if here is not None and wanted != here:
+        raise AdmissionRefused(
+            "environment",
+            happened=f"this is made for the environment {wanted!r}, and this installation is {here!r}.",
+            not_done="nothing was reserved or admitted, and no activation in force was touched.",
+            check="`environment` of composition.yaml, and of dpone.toml or the setting [dpone] environment.",
+            avoid="change the setting of an installation to have a release taken.",
         )
 
 

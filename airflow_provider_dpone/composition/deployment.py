@@ -20,7 +20,8 @@ from pathlib import Path
 
 from airflow_provider_dpone.composition.physical import PhysicalDomain
 from airflow_provider_dpone.composition.plain_files import read_plain
-from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot, build_composition_source_reader
+from airflow_provider_dpone.composition.release import Release, read
+from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
 from airflow_provider_dpone.drivers.trigger_points import reach
@@ -145,6 +146,9 @@ def opened(folder: Path, deployment_id: str, *, expected_release_id: str | None 
     """Read a sealed deployment; its document has to be the one that the id is the digest of."""
     try:
         data = read_plain(folder, DEPLOYMENT_FILE)
+    except ConfigurationError as err:
+        raise _damaged(folder, err) from err
+    try:
         document = canonical.strict_object(data)
         if canonical.sha256_text(data) != deployment_id or document["schema"] != SCHEMA or set(document) != _MEMBERS:
             raise _changed(folder)
@@ -163,9 +167,12 @@ def opened(folder: Path, deployment_id: str, *, expected_release_id: str | None 
     return sealed
 
 
-def sources_of(sealed: SealedDeployment) -> CompositionSourceSnapshot:
-    """The release of a deployment, every byte verified again."""
-    return build_composition_source_reader().read_sources(sealed.release, expected_release_id=sealed.release_id)
+def read_sealed(release_folder: Path, release_id: str) -> Release:
+    """The release of a sealed deployment, every byte verified again."""
+    try:
+        return read(release_folder, expected_release_id=release_id)
+    except ConfigurationError as err:
+        raise _damaged(release_folder.parent, err, release_id) from err
 
 
 def folder_name(deployment_id: str) -> str:
@@ -185,5 +192,35 @@ def _changed(folder: Path) -> ConfigurationError:
     return ConfigurationError(
         "sealed_deployment",
         happened=f"{folder / DEPLOYMENT_FILE} is not what was sealed.",
-        check="who changed it; activate the release again for a new deployment.",
+        not_done=_NOT_DONE,
+        check=f"who changed it. {_SEALED_AGAIN}",
+        avoid=_KEPT,
     )
+
+
+def _damaged(folder: Path, cause: ConfigurationError, release_id: str | None = None) -> ConfigurationError:
+    """A deployment that is no longer whole. Its bytes are those of its release, so they can be put back."""
+    back = (
+        ""
+        if release_id is None
+        else f"Copy what is damaged into {folder / RELEASE_FOLDER} from a folder for which `dponectl compose verify FOLDER"
+        f" --expect {release_id}` holds, and take away what is extra. "
+    )
+    return ConfigurationError(
+        cause.reason,
+        happened=f"the sealed deployment {folder} is not whole: {cause.happened}",
+        not_done=_NOT_DONE,
+        check=f"who changed it. {back}{_SEALED_AGAIN}",
+        avoid=_KEPT,
+    )
+
+
+_NOT_DONE = "nothing was admitted, reserved or switched by this step."
+_SEALED_AGAIN = (
+    "Or move the folder away and activate the release again (with --drain, if it is in force), which seals it anew; to"
+    " take the activation out of force, `dponectl composition retire` needs no folder."
+)
+_KEPT = (
+    "edit release.json or deployment.json, or delete the folder while an attempt of it is unresolved: its outcome is"
+    " judged by this release."
+)

@@ -80,6 +80,18 @@ class Occurrence:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableNote:
+    """A note that says nothing any more, and why. Its name is the id of its activation."""
+
+    path: Path
+    problem: str
+
+    @property
+    def activation_id(self) -> str:
+        return self.path.stem
+
+
 class DeploymentCacheMaterializer:
     """Seals deployments under one root and puts them in force.
 
@@ -111,18 +123,41 @@ class DeploymentCacheMaterializer:
             previous_deployment_id=previous_deployment_id,
             drains=drains,
         )
-        reach("note", "before")
-        projection.write(self._note(occurrence.activation_id), occurrence.document())
-        reach("note", "applied")
+        with self.locked():
+            reach("note", "before")
+            projection.write(self._note(occurrence.activation_id), occurrence.document())
+            reach("note", "applied")
         return occurrence
 
-    def unfinished(self) -> tuple[Occurrence, ...]:
-        """Occurrences that nobody has finished, by their id."""
-        return tuple(self.noted(path.stem) for path in sorted((self.root / "unfinished").glob("*.json")))
+    def unfinished(self) -> tuple[Occurrence | UnreadableNote, ...]:
+        """Occurrences that nobody has finished, by their id. One whose note cannot be read hides no other."""
+        folder = self.root / "unfinished"
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+        except FileNotFoundError:
+            return ()
+        except OSError as err:
+            raise ConfigurationError("projection", happened=f"{folder} cannot be listed: {err}.") from err
+        return tuple(self._noted_or_named(folder / name) for name in names)
+
+    def _noted_or_named(self, path: Path) -> Occurrence | UnreadableNote:
+        try:
+            return self.noted(path.stem)
+        except ConfigurationError as err:
+            return UnreadableNote(path=path, problem=err.happened)
 
     def noted(self, activation_id: str) -> Occurrence:
         """The note of an occurrence."""
-        return Occurrence(**projection.occurrence(self._note(activation_id)))
+        try:
+            return Occurrence(**projection.occurrence(self._note(activation_id)))
+        except ConfigurationError as err:
+            raise ConfigurationError(
+                err.reason,
+                happened=err.happened,
+                not_done="the activation was not gone on with.",
+                check=f"who changed the file; {retire_command(activation_id)} gives the activation up, whatever the file"
+                " says.",
+            ) from err
 
     def is_noted(self, activation_id: str) -> bool:
         return projection.is_uuid(activation_id) and self._note(activation_id).exists()
@@ -191,14 +226,19 @@ class DeploymentCacheMaterializer:
             raise projection.not_written(self.root / ".lock", err) from err
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._clear_leftovers()
             yield
         finally:
             os.close(descriptor)
 
-    def clear_staging(self) -> None:
-        """Remove what sealings that were killed left. Called under the lock, where nobody seals."""
+    def _clear_leftovers(self) -> None:
+        """Remove what processes that were killed left half written. Nobody writes here without the lock."""
         for left in (self.root / "deployments").glob(".sealing-*"):
             shutil.rmtree(left, ignore_errors=True)
+        for folder in (self.root, self.root / "unfinished", self.root / "activations"):
+            for left in folder.glob(projection.HALF_WRITTEN):
+                with contextlib.suppress(OSError):
+                    left.unlink()
 
     def _switch(self, request: ActivationRequest, guard_epochs: tuple[tuple[str, int], ...]) -> None:
         reach("keep_request", "before")

@@ -40,6 +40,7 @@ def build_composition_activation_coordinator(
             physical=CompositionPhysicalAdmission(backend=GuardedServers(accounts))
         ),
         stores=lambda: ActivationStore(accounts.control, accounts.ledger),
+        environment=accounts.environment,
     )
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_dpone.composition.deployment import sync
+from airflow_provider_dpone.composition.deployment import read_sealed, sync
 from airflow_provider_dpone.composition.plain_files import read_regular
-from airflow_provider_dpone.composition.release import Release, ReleasedWorkload, read
+from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -28,6 +28,9 @@ CURRENT = "current.json"
 CURRENT_SCHEMA = "dpone.current-activation.v1"
 RECORDED_SCHEMA = "dpone.recorded-activation.v1"
 OCCURRENCE_SCHEMA = "dpone.activation-occurrence.v1"
+
+#: What a writer that was killed leaves beside the file that it was to replace.
+HALF_WRITTEN = f"*.json.{'[0-9a-f]' * 16}.new"
 
 _CURRENT: Mapping[str, type] = {"activation_id": str, "request_sha256": str, "guard_epochs": list}
 _OCCURRENCE: Mapping[str, type] = {
@@ -137,7 +140,7 @@ def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
 def load_release(root: Path) -> Release:
     """The release of the current activation, every byte verified. Local file reads only."""
     request, folder = recorded(root, str(_current(root)["activation_id"]))
-    return read(folder, expected_release_id=request.context.release_id)
+    return read_sealed(folder, request.context.release_id)
 
 
 def mark(release_id: str) -> str:
@@ -150,7 +153,7 @@ def workload_of(
 ) -> ActiveWorkload:
     """A workload of any recorded activation, as an operation of it names them: for closing and observing later."""
     request, folder = recorded(root, activation_id)
-    release = read(folder, expected_release_id=request.context.release_id)
+    release = read_sealed(folder, request.context.release_id)
     released = release.workload(workload_id)
     needed = set(request.guards_of(workload_id))
     return ActiveWorkload(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from airflow_provider_dpone.attempts import Gates, GuardedAttempt, Settlement
+from airflow_provider_dpone.composition.coordinator import require_environment
 from airflow_provider_dpone.composition.deployment import opened
 from airflow_provider_dpone.composition.manifest import MssqlToClickHouse, NativeDbt, PostgresToMssql
 from airflow_provider_dpone.composition.physical import clickhouse_service_id, observe_mssql, observe_postgres
@@ -42,7 +43,8 @@ class GuardServices:
     """The accounts of the roles. The SQL Server ones name the control database; all are on one instance.
 
     Without an issuer everything works but creating a SQL Server login: for an operator who only settles. `dbt_user` is
-    the OS user of the dbt child (`routes.os_user`); without one dbt runs as the user of this process.
+    the OS user of the dbt child (`routes.os_user`); without one dbt runs as the user of this process. `environment` is
+    what this installation is; None when it does not say, and then takes releases of any.
     """
 
     ledger: LedgerSettings
@@ -58,6 +60,7 @@ class GuardServices:
     postgres_observer: PostgresDsn | None = None
     postgres_source_role: str = SOURCE_ROLE
     dbt_user: str | None = None
+    environment: str | None = None
 
     def control(self) -> Connection:
         """A fresh connection of the controller to the control database."""
@@ -196,6 +199,7 @@ def guarded_attempt(
             f" and this task is in {coordinates.dag_id}.",
             not_done="nothing was admitted.",
         )
+    require_environment(active.request.context.environment, services.environment)
     attempt = Attempt(
         activation_request_sha256=active.activation_request_sha256,
         workload_id=active.workload_id,

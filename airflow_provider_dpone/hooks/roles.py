@@ -106,6 +106,7 @@ class GuardRoles:
             source_reader=source_reader,
             work_root=work_root(),
             dbt_user=dbt_user(),
+            environment=environment(),
             clickhouse_access=_if_exists(DponeClickHouseHook(self.clickhouse_access)),
             clickhouse_observer=_if_exists(DponeClickHouseHook(self.clickhouse_observer)),
             postgres_issuer=postgres_issuer,
@@ -183,3 +184,10 @@ def dbt_user() -> str | None:
     from airflow.sdk.configuration import conf
 
     return conf.get("dpone", "dbt_user", fallback=None) or None
+
+
+def environment() -> str | None:
+    """The environment that this installation says that it is; None when it does not."""
+    from airflow.sdk.configuration import conf
+
+    return conf.get("dpone", "environment", fallback=None) or None

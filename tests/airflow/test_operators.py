@@ -213,12 +213,14 @@ def test_the_release_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert release_root(None) == Path("/srv/ré leases")
 
 
-def test_dbts_user_and_the_folder_for_artifacts_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_dpone.hooks.roles import dbt_user, work_root
+def test_dbts_user_the_folder_for_artifacts_and_the_environment_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_dpone.hooks.roles import dbt_user, environment, work_root
 
-    for name in ("DBT_USER", "WORK_ROOT"):
+    for name in ("DBT_USER", "WORK_ROOT", "ENVIRONMENT"):
         monkeypatch.delenv(f"AIRFLOW__DPONE__{name}", raising=False)
-    assert (dbt_user(), work_root().name) == (None, "dpone")
+    assert (dbt_user(), work_root().name, environment()) == (None, "dpone", None)
+    monkeypatch.setenv("AIRFLOW__DPONE__ENVIRONMENT", "production")
+    assert environment() == "production"
     monkeypatch.setenv("AIRFLOW__DPONE__DBT_USER", "60706:60706")
     monkeypatch.setenv("AIRFLOW__DPONE__WORK_ROOT", "/srv/wörk")
     assert (dbt_user(), work_root()) == ("60706:60706", Path("/srv/wörk"))

@@ -157,14 +157,23 @@ class Store:
 
 
 def activation(
-    root: Path, store: Store, servers: Servers | None = None, *, stores: Callable[[], Store] | None = None
+    root: Path,
+    store: Store,
+    servers: Servers | None = None,
+    *,
+    stores: Callable[[], Store] | None = None,
+    environment: str | None = None,
 ) -> CompositionActivation:
     """What an operator uses, over a ledger and servers in memory."""
-    return CompositionActivation(root, coordinator(store, servers, stores=stores))
+    return CompositionActivation(root, coordinator(store, servers, stores=stores, environment=environment))
 
 
 def coordinator(
-    store: Store, servers: Servers | None = None, *, stores: Callable[[], Store] | None = None
+    store: Store,
+    servers: Servers | None = None,
+    *,
+    stores: Callable[[], Store] | None = None,
+    environment: str | None = None,
 ) -> CompositionActivationCoordinator:
     return CompositionActivationCoordinator(
         inputs=SealedInputs(),
@@ -172,4 +181,5 @@ def coordinator(
             physical=CompositionPhysicalAdmission(backend=servers or Servers())
         ),
         stores=stores or (lambda: store),
+        environment=environment,
     )

@@ -44,6 +44,11 @@ def test_a_password_is_read_as_it_is(tmp_path: Path, good: str) -> None:
     assert read(tmp_path, good).services().source_reader.password.reveal() == PASSWORD
 
 
+def test_an_installation_says_what_environment_it_is_or_nothing(tmp_path: Path, good: str) -> None:
+    assert read(tmp_path, good).services().environment is None
+    assert read(tmp_path, 'environment = "production"\n' + good).services().environment == "production"
+
+
 def test_how_long_a_connection_is_waited_for_is_set_by_its_section(tmp_path: Path, good: str) -> None:
     assert read(tmp_path, good).services().controller.login_timeout_seconds == 15
     others = """[clickhouse]
@@ -123,6 +128,8 @@ def test_one_login_for_two_roles_has_to_be_said(tmp_path: Path, good: str) -> No
         ('user = "u"', "user = 1"),
         ('user = "u"', ""),
         ('release_root = "/srv/dpone"', ""),
+        ("[mssql]\n", "environment = ''\n[mssql]\n"),
+        ("[mssql]\n", "environment = 1\n[mssql]\n"),
         ("0f8fad5b-d9cd-469f-a165-70867728950e", "0F8FAD5B-D9CD-469F-A165-70867728950E"),
         ("0f8fad5b-d9cd-469f-a165-70867728950e", "1"),
     ],

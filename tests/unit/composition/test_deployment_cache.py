@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +20,19 @@ from airflow_provider_dpone.composition.factory import (
     build_composition_activation,
     build_composition_activation_coordinator,
 )
+from airflow_provider_dpone.composition.services import GuardServices, guarded_attempt
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
-from airflow_provider_dpone.contracts.errors import ActivationUnknown, AdmissionRefused, GuardError, ParentNotActive
-from airflow_provider_dpone.ledger import Activation
+from airflow_provider_dpone.contracts.errors import (
+    ActivationUnknown,
+    AdmissionRefused,
+    ConfigurationError,
+    GuardError,
+    ParentNotActive,
+)
+from airflow_provider_dpone.drivers import Secret
+from airflow_provider_dpone.drivers.mssql import MsSqlDsn
+from airflow_provider_dpone.ledger import Activation, LedgerSettings
+from tests.support import ledger_records as make
 from tests.support.compositions import Servers, Store, activation, coordinator, write_source
 
 OTHER = "sha256:" + "1" * 64
@@ -190,19 +202,151 @@ def test_a_stale_pointer_is_not_replaced(built: Path, tmp_path: Path) -> None:
     assert retired is not None and retired.state == "RETIRED"
 
 
-def test_a_damaged_note_is_refused_by_its_name(built: Path, tmp_path: Path) -> None:
+def damages(text: str, activation_id: str) -> tuple[str, ...]:
+    return ("", "[]", text[:-1], text.replace(activation_id, OTHER), text.replace("drains", "other"))
+
+
+def test_a_damaged_note_hides_no_other_and_the_ledger_knows_the_rest(built: Path, tmp_path: Path) -> None:
+    for number in range(5):
+        root, store = tmp_path / f"root {number}", Store()
+        active = activation(root, store).activate(built)
+        store.lost = {"prepare"}
+        with pytest.raises(ActivationUnknown):
+            store.states[active.activation_id] = "RETIRED"
+            activation(root, store).prepare(built)
+        store.lost = set()
+        (note,) = root.glob("unfinished/*.json")
+        (root / "unfinished" / "what is this.json").write_text("{}")
+        note.write_text(damages(note.read_text(), note.stem)[number])
+        first, second = activation(root, store).status().unfinished
+        assert (first.activation_id, first.state) == (note.stem, "PREPARED")
+        assert first.command == f"dponectl composition reconcile {note.stem}" and note.name in str(first.problem)
+        assert second.problem and second.command == f"rm '{root / 'unfinished' / 'what is this.json'}'"
+        os.unlink(root / "unfinished" / "what is this.json")
+        assert activation(root, store).reconcile(note.stem).state == "ACTIVE"
+        assert activation(root, store).status().unfinished == ()
+
+
+def test_a_damaged_note_of_which_the_ledger_holds_nothing_is_given_up_by_the_command_that_is_named(
+    built: Path, tmp_path: Path
+) -> None:
     root, store = tmp_path / "root", Store()
-    prepared = activation(root, store).prepare(built)
-    (note,) = root.glob("unfinished/*.json")
-    kept = note.read_text()
-    for damaged in ("", "[]", kept[:-1], kept.replace(prepared.activation_id, OTHER), kept.replace("drains", "other")):
-        note.write_text(damaged)
-        for step in (activation(root, store).status, lambda: activation(root, store).reconcile(prepared.activation_id)):
-            with pytest.raises(GuardError) as refused:
-                step()
-            assert note.name in str(refused.value)
-    note.unlink()
-    assert activation(root, store).reconcile(prepared.activation_id).state == "ACTIVE", "the ledger knows the rest"
+    active = activation(root, store).activate(built)
+    cache = DeploymentCacheMaterializer(root)
+    noted = cache.begin(cache.deployment(active.request.context.deployment_id), previous_deployment_id=None)
+    (root / "unfinished" / f"{noted.activation_id}.json").write_text("")
+    (left,) = activation(root, store).status().unfinished
+    assert (left.state, left.command) == (None, f"dponectl composition retire {noted.activation_id}")
+    with pytest.raises(GuardError, match=f"composition retire {noted.activation_id}"):
+        activation(root, store).reconcile(noted.activation_id)
+    assert activation(root, store).retire(noted.activation_id) is None
+    assert activation(root, store).status().unfinished == () and store.states == {active.activation_id: "ACTIVE"}
+
+
+def test_notes_that_cannot_be_listed_are_not_none(tmp_path: Path) -> None:
+    (tmp_path / "unfinished").write_text("")
+    with pytest.raises(ConfigurationError, match="unfinished cannot be listed"):
+        activation(tmp_path, Store()).status()
+
+
+def test_a_handover_that_was_left_half_done_has_one_command(built: Path, tmp_path: Path) -> None:
+    """It goes on with both: the predecessor is retired on the way."""
+    root, store = tmp_path / "root", Store()
+    old = activation(root, store).activate(built)
+    store.lost, store.sent = {"finalize_retirement"}, False
+    with pytest.raises(GuardError):
+        activation(root, store).hand_over(built, patience=0)
+    assert store.states == {old.activation_id: "RETIRING"}
+    store.lost = set()
+    (left,) = activation(root, store).status().unfinished
+    assert left.activation_id != old.activation_id and left.command.split()[2] == "reconcile"
+    new = activation(root, store).reconcile(left.activation_id)
+    assert store.states == {old.activation_id: "RETIRED", new.activation_id: "ACTIVE"}
+    assert activation(root, store).status().unfinished == ()
+
+
+def test_what_killed_writers_left_half_written_goes_with_the_next_step(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    left = [
+        root / f"current.json.{'0' * 16}.new",
+        root / "unfinished" / f"{active.activation_id}.json.{'a' * 16}.new",
+        root / "activations" / f"{active.activation_id}.json.{'9' * 16}.new",
+    ]
+    others = [root / "mine.new", root / "unfinished" / "note.json.new"]
+    for file in (*left, *others):
+        file.write_text("half")
+    sealing = root / "deployments" / ".sealing-abc"
+    (sealing / "release").mkdir(parents=True)
+    assert activation(root, store).status().unfinished == (), "half a note is none"
+    assert activation(root, store).hand_over(built, patience=0).state == "ACTIVE"
+    assert not any(file.exists() for file in (*left, sealing)) and all(file.exists() for file in others)
+
+
+@pytest.mark.parametrize("lost", ["release/planes.yaml", "release/release.json", "release/runtime/planes.json"])
+def test_a_deployment_that_lost_files_is_mended_as_its_refusal_says(built: Path, tmp_path: Path, lost: str) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    context = active.request.context
+    folder = DeploymentCacheMaterializer(root).folder(context.deployment_id)
+    (folder / lost).unlink()
+    for step in (lambda: projection.load_workload(root, "planes"), lambda: activation(root, store).hand_over(built)):
+        with pytest.raises(ConfigurationError) as refused:
+            step()
+        said = str(refused.value)
+        assert lost.removeprefix("release/") in said and f"compose verify FOLDER --expect {context.release_id}" in said
+        assert "Not done: nothing was admitted" in said and "Do not: edit release.json" in said
+    assert store.states == {active.activation_id: "ACTIVE"}
+    shutil.copy(built / lost.removeprefix("release/"), folder / lost)
+    assert projection.load_workload(root, "planes").activation_id == active.activation_id
+
+
+def test_a_deployment_without_its_document_is_sealed_anew_as_its_refusal_says(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    folder = DeploymentCacheMaterializer(root).folder(active.request.context.deployment_id)
+    (folder / "deployment.json").unlink()
+    with pytest.raises(ConfigurationError, match="move the folder away and activate the release again"):
+        activation(root, store).hand_over(built, patience=0)
+    folder.rename(tmp_path / "away")
+    again = activation(root, store).hand_over(built, patience=0)
+    assert again.request.context.deployment_id == active.request.context.deployment_id
+    assert store.states == {active.activation_id: "RETIRED", again.activation_id: "ACTIVE"}
+
+
+def test_a_release_of_another_environment_is_refused_before_anything_is_reserved(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    elsewhere = activation(root, store, environment="production")
+    for step in (elsewhere.prepare, elsewhere.activate, elsewhere.hand_over):
+        with pytest.raises(AdmissionRefused, match="DPONE_COMPOSITION_ADMISSION_UNAVAILABLE: environment") as refused:
+            step(built)
+        assert "'test'" in str(refused.value) and "'production'" in str(refused.value)
+    assert store.states == {} and not root.exists()
+    prepared = activation(root, store, environment="test").prepare(built)
+    with pytest.raises(AdmissionRefused, match="environment"):
+        elsewhere.reconcile(prepared.activation_id)
+    assert projection.current_activation_id(root) is None
+    retired = elsewhere.retire(prepared.activation_id)
+    assert retired is not None and retired.state == "RETIRED", "closing is never refused"
+
+
+def test_a_task_of_another_environment_is_not_admitted(built: Path, tmp_path: Path) -> None:
+    """Before any server is asked: the accounts here lead nowhere."""
+    activation(tmp_path / "root", Store()).activate(built)
+    account = MsSqlDsn(host="nowhere.invalid", port=1, database="c", user="u", password=Secret("p"))
+    services = GuardServices(
+        ledger=LedgerSettings(service_id=make.SERVICE),
+        controller=account,
+        issuer=account,
+        closer=account,
+        outcome_reader=account,
+        source_reader=account,
+        work_root=tmp_path,
+        environment="production",
+    )
+    where = make.coordinates(dag_id="d")
+    with pytest.raises(AdmissionRefused, match="UNAVAILABLE: environment"):
+        guarded_attempt(services, projection.load_workload(tmp_path / "root", "planes"), where)
 
 
 def test_an_occurrence_of_which_the_ledger_holds_nothing_is_given_up(built: Path, tmp_path: Path) -> None:
