@@ -119,15 +119,22 @@ class RetireComposition(_CompositionOperator):
     """Closes admission for an activation and releases its domains once every attempt is settled. Repeatable. No SQL is
     undone.
 
-    :param activation_id: the activation; default is the one in force.
+    Which one is always said: an id that is missing is not the activation in force.
+
+    :param activation_id: the activation.
+    :param in_force: instead of an id, the one that `current` names when the task runs.
     """
 
     template_fields: Sequence[str] = ("activation_id", "release_root")
 
-    def __init__(self, *, activation_id: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, activation_id: str | None = None, in_force: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if (activation_id is None) is not in_force:
+            raise ValueError(
+                "give either activation_id or in_force=True: which activation is retired is never a default"
+            )
         self.activation_id = activation_id
-        self.in_force = activation_id is None
+        self.in_force = in_force
 
     def act(self, composition: CompositionActivation) -> Activation | None:
         from airflow_provider_dpone.composition.projection import current_activation_id

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dpone.composition import factory, projection, release
@@ -54,7 +55,10 @@ def test_a_life_in_tasks(store: Store, releases: tuple[str, str], tmp_path: Path
         run(ActivateComposition, tmp_path, release=second)
     drained = run(ActivateComposition, tmp_path, release=second, drain=True, patience=timedelta(0))
     assert drained["state"] == "ACTIVE" and store.states[prepared["activation_id"]] == "RETIRED"
-    assert run(RetireComposition, tmp_path) == {"activation_id": drained["activation_id"], "state": "RETIRED"}
+    assert run(RetireComposition, tmp_path, in_force=True) == {
+        "activation_id": drained["activation_id"],
+        "state": "RETIRED",
+    }
     given_up = run(PrepareComposition, tmp_path, release=first)["activation_id"]
     assert run(RetireComposition, tmp_path, activation_id=given_up)["state"] == "RETIRED"
 
@@ -81,7 +85,7 @@ def test_a_ledger_that_was_not_reached_before_anything_was_noted_is_retried(
     active = run(ActivateComposition, tmp_path, release=releases[0])
     monkeypatch.setattr(store, "read", unreachable)
     with pytest.raises(ControlUnavailable):
-        run(RetireComposition, tmp_path)
+        run(RetireComposition, tmp_path, in_force=True)
     assert store.states == {active["activation_id"]: "ACTIVE"}
 
 
@@ -104,6 +108,26 @@ def test_a_template_that_renders_to_nothing_is_no_default(
         setattr(task, templated, rendered)
         with pytest.raises(ConfigurationError, match="template_empty"):
             task.execute({})
+    assert store.states == {active["activation_id"]: "ACTIVE"}
+
+
+@pytest.mark.parametrize("which", [{}, {"activation_id": None}, {"activation_id": "a", "in_force": True}])
+def test_which_activation_is_retired_is_never_a_default(which: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="in_force=True"):
+        RetireComposition(task_id="task", **which)
+
+
+def test_a_retirement_mapped_over_an_id_that_is_missing_retires_nothing(
+    store: Store, releases: tuple[str, str], tmp_path: Path
+) -> None:
+    """Ids that another task returned: of an activation that was given up there is none."""
+    active = run(ActivateComposition, tmp_path, release=releases[0])
+    with DAG("retirements", schedule=None):
+        mapped = RetireComposition.partial(task_id="retire", release_root=str(tmp_path / "root")).expand(
+            activation_id=[None]
+        )
+    with pytest.raises(ValueError, match="in_force=True"):
+        mapped.unmap({"activation_id": None})
     assert store.states == {active["activation_id"]: "ACTIVE"}
 
 
