@@ -64,11 +64,17 @@ def _is_there(airflow: AirflowApi, dag_id: str, release_id: str | None, by_hand:
     if REFUSED in _tags(found):
         raise ConfigurationError(
             "dag_refused",
-            happened=f"there is no DAG {dag_id}. In its place stands: {doc.strip('`').strip()}",
+            happened=f"there is no DAG {dag_id}. In its place stands: {_fenced(doc)}",
             not_done="nothing was triggered.",
             check="what is named here, in the composition or in the release root.",
         )
     return True
+
+
+def _fenced(doc: str) -> str:
+    """The reason, without the rest of the documentation."""
+    parts = doc.split("```")
+    return (parts[1] if len(parts) > 2 else doc).strip()
 
 
 def _tags(dag: Mapping[str, object]) -> set[object]:

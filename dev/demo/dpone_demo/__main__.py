@@ -63,7 +63,9 @@ def _embedded(arguments: argparse.Namespace) -> int:
         if ours:
             state.create()
             settings = {"release_root": str(release_root), **dbt_settings(state.path / "attempts")}
-            stack = Stack(state.path, airflow_port=arguments.port, airflow_settings={"dpone": settings})
+            # By itself Airflow stores a DAG that changed at most every 30 s; after a handover somebody waits for it.
+            settings_by_section = {"dpone": settings, "core": {"min_serialized_dag_update_interval": "2"}}
+            stack = Stack(state.path, airflow_port=arguments.port, airflow_settings=settings_by_section)
         gate_profile = background.enter_context(GateProfile(state))
         if ours:
             with clock.phase("start SQL Server endpoint, PostgreSQL, ClickHouse and Airflow"):
