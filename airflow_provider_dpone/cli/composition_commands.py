@@ -13,6 +13,7 @@ from airflow_provider_dpone.composition.activation import CompositionActivation,
 from airflow_provider_dpone.composition.dbt_manifest import PARSE_TIMEOUT
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.factory import build_composition_activation
+from airflow_provider_dpone.composition.rollback import kept_deployments, rollback_target
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from airflow_provider_dpone.ledger import Activation
@@ -126,13 +127,37 @@ def activate(context: click.Context, release_folder: Path, expected: str | None,
 
 
 @composition.command()
-@click.option("--deployment", "deployment_id", help="The deployment to go back to; the previous one by default.")
+@click.option(
+    "--deployment",
+    "deployment_id",
+    help="The deployment to go back to, as `deployments` lists it; the one before the current one by default.",
+)
 @_PATIENCE
 @click.pass_context
 def rollback(context: click.Context, deployment_id: str | None, patience: float) -> None:
     """Hand over to a deployment that was in force before. No SQL is undone."""
-    _print(_activation(context).roll_back(deployment_id=deployment_id, patience=patience))
+    target = rollback_target(configuration(context).release_root, deployment_id)
+    same = " (which is the one in force: it is activated again)" if target.current else ""
+    click.echo(f"going back to the deployment {target.deployment_id}{same}", err=True)
+    click.echo(f"    release {target.release_id}, sealed {target.sealed:%Y-%m-%d %H:%M} UTC", err=True)
+    click.echo(f"    {_NO_SQL_UNDONE}", err=True)
+    _print(_activation(context).roll_back(deployment_id=target.deployment_id, patience=patience))
     click.echo(_NO_SQL_UNDONE)
+
+
+@composition.command()
+@click.pass_context
+def deployments(context: click.Context) -> None:
+    """The sealed deployments under the release root, the latest first: what --deployment of `rollback` takes."""
+    for kept in kept_deployments(configuration(context).release_root):
+        click.echo(kept.deployment_id)
+        marks = [mark for mark, holds in (("current", kept.current), ("before the current", kept.previous)) if holds]
+        said = (
+            f"    release {kept.release_id} for {kept.environment}" if kept.problem is None else f"    {kept.problem}"
+        )
+        click.echo(said)
+        activated = f"activated {kept.activations} times" if kept.activations != 1 else "activated once"
+        click.echo(f"    {', '.join([f'sealed {kept.sealed:%Y-%m-%d %H:%M} UTC', activated, *marks])}")
 
 
 @composition.command()
@@ -169,6 +194,10 @@ def status(context: click.Context, as_json: bool) -> None:
         click.echo("no composition has been activated here")
     else:
         _print(standing.current)
+        place = standing.current.request.context
+        click.echo(f"    release {place.release_id} for {place.environment}")
+        click.echo(f"    deployment {place.deployment_id}")
+        click.echo(f"    before it {place.previous_deployment_id or 'none'}")
     if standing.unfinished:
         for left in () if as_json else standing.unfinished:
             state = left.state or "not in the ledger"

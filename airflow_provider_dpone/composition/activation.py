@@ -28,6 +28,7 @@ from airflow_provider_dpone.composition.deployment_cache import (
     reconcile_command,
     retire_command,
 )
+from airflow_provider_dpone.composition.rollback import rollback_target
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Overlap
 from airflow_provider_dpone.ledger import Activation
@@ -87,12 +88,7 @@ class CompositionActivation:
 
         Only what runs from now on is the old release. Tables stay as they are: no SQL is undone.
         """
-        current = projection.current_request(self._root)
-        wanted = deployment_id or (None if current is None else current.context.previous_deployment_id)
-        if wanted is None:
-            raise ConfigurationError(
-                "no_previous_deployment", happened="no deployment was in force here before the current one."
-            )
+        wanted = rollback_target(self._root, deployment_id).deployment_id
         return self._drain_and_promote(self._cache.deployment(wanted), patience)
 
     def reconcile(self, activation_id: str, *, patience: float = 600.0) -> Activation:

@@ -98,6 +98,16 @@ def recorded(root: Path, activation_id: str) -> tuple[ActivationRequest, Path]:
     return request, root / str(document["release"])
 
 
+def recorded_requests(root: Path) -> tuple[ActivationRequest, ...]:
+    """Every recorded request that can be read, by activation id."""
+    found = []
+    for path in sorted((root / "activations").glob("*.json")):
+        # One that is damaged is refused where it is needed by its id; here it is only counted.
+        with contextlib.suppress(ConfigurationError):
+            found.append(recorded(root, path.stem)[0])
+    return tuple(found)
+
+
 def _changed(activation_id: str) -> ConfigurationError:
     return ConfigurationError("recorded_activation", happened=f"the recorded request {activation_id} was changed.")
 
