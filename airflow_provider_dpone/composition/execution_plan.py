@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from airflow_provider_dpone.composition.manifest import ArchivedTransfer, MssqlToClickHouse, NativeDbt
-from airflow_provider_dpone.composition.relations import WrittenRelation, is_test_view
+from airflow_provider_dpone.composition.relations import WrittenRelation
 from airflow_provider_dpone.composition.release import ReleasedWorkload
 from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot
 from airflow_provider_dpone.contracts.activation import WorkloadAdmission
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from airflow_provider_dpone.contracts.ownership import relation_write_subject
+from airflow_provider_dpone.routes.dbt_test_views import is_test_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

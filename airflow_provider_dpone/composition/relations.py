@@ -6,7 +6,6 @@ the installed adapter's macros says when an upgrade brings a name that is not kn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -45,9 +44,6 @@ _HELPERS: dict[str, tuple[str, ...]] = {
     "seed": (),
 }
 
-#: A test is a view of its own for as long as it runs, a unit test a second one for what it expects. A digest of the SQL
-#: and a random number end their names, so they cannot be listed: nothing else may have such a name.
-_TEST_VIEW = re.compile(r"(?:testview|expectedview)_[0-9a-f]{32}_[0-9]+", re.IGNORECASE)
 #: What a unit test appends to its own name, in the schema of the model that it tests.
 _UNIT_HELPERS = ("__dbt_temp", "__dbt_temp__dbt_tmp_vw")
 
@@ -149,11 +145,6 @@ def _unit_helper(unique_id: str, test: Mapping[str, Any], suffix: str) -> Writte
         materialized="unit",
         rebuildable=True,
     )
-
-
-def is_test_view(name: str) -> bool:
-    """Whether dbt-sqlserver may give this name to the view of a test, anywhere in the database."""
-    return _TEST_VIEW.fullmatch(name.rstrip(" ")) is not None
 
 
 def transfer_relation(workload_id: str, *, schema: str, name: str) -> tuple[WrittenRelation, ...]:

@@ -22,7 +22,7 @@ from airflow_provider_dpone.drivers.mssql import MsSqlDsn, connect
 from airflow_provider_dpone.drivers.trigger_points import reach
 from airflow_provider_dpone.gates import target_fence
 from airflow_provider_dpone.gates.interface import MsSqlWriterGrant
-from airflow_provider_dpone.routes import dbt_workspace, os_user, relation_inventory
+from airflow_provider_dpone.routes import dbt_test_views, dbt_workspace, os_user, relation_inventory
 from airflow_provider_dpone.routes.dbt_process import CHILD, DbtInvocation, DbtProcess, inherited_environment
 from airflow_provider_dpone.routes.dbt_results import DbtBuildFailed, read_results, require_success
 from airflow_provider_dpone.routes.dbt_verdict import DeclaredRelation, judge
@@ -82,7 +82,7 @@ class DbtRoute:
             os_user.require_usable(user, self._plan.work_root, [CHILD], inherited_environment())
 
     def admission_record(self, ctx: Observation) -> Mapping[str, object]:
-        return {"schema": "dpone.dbt-admission.v2", "relations": self._relations()}
+        return {"schema": "dpone.dbt-admission.v2", "relations": self._relations(ctx)}
 
     def work(self, ctx: AttemptContext) -> RouteReport:
         plan = self._plan
@@ -119,7 +119,7 @@ class DbtRoute:
             "schema": "dpone.dbt-marked.v1",
             "invocation": invocation.nonce,
             "results": [result.document() for result in results],
-            "relations": self._relations(),
+            "relations": self._relations(ctx),
         }
         digest = ctx.evidence.put_evidence(ctx.operation.attempt_sha256, _MARKED, record)
         self._mark(ctx, plan.target.for_login(credential.username, credential.secret), len(results), digest)
@@ -133,16 +133,22 @@ class DbtRoute:
             admission=ctx.evidence.evidence(key, "admission"),
             marked=ctx.evidence.evidence(key, _MARKED),
             marker=target_fence.observe_marker(self._observe, plan.target.database, key),
-            after=self._relations(),
+            after=self._relations(ctx),
         )
         if outcome.state != "SUCCEEDED":
             ctx.log.warning("not as it would be after success: %s", outcome.evidence["differs"])
             ctx.log.warning("partial effects: %s", outcome.evidence["changes"])
         return outcome
 
-    def _relations(self) -> Mapping[str, Mapping[str, Any]]:
-        plan = self._plan
-        return relation_inventory.observe(self._observe, plan.target.database, plan.names, content=plan.content_check)
+    def _relations(self, ctx: Observation) -> Mapping[str, Mapping[str, Any]]:
+        """The declared relations as they are now. dbt is not running: a view of a test has been left."""
+        plan, others = self._plan, list[tuple[str, str]]()
+        found = relation_inventory.observe(
+            self._observe, plan.target.database, plan.names, content=plan.content_check, others=others
+        )
+        if left := dbt_test_views.left_behind(plan.target.database, others):
+            ctx.log.warning("%s", left)
+        return found
 
     def _mark(self, ctx: AttemptContext, dsn: MsSqlDsn, nodes: int, evidence_sha256: str) -> None:
         connection = connect(dsn)

@@ -27,9 +27,14 @@ UNCHECKED = "content_unchecked"
 
 
 def observe(
-    connect: Connect, database: str, names: Iterable[tuple[str, str]], *, content: ContentCheck
+    connect: Connect,
+    database: str,
+    names: Iterable[tuple[str, str]],
+    *,
+    content: ContentCheck,
+    others: list[tuple[str, str]] | None = None,
 ) -> dict[str, RelationState]:
-    """The state of each of the given (schema, name) that exists, by its `relation_key`.
+    """The state of each of the given (schema, name) that exists, by its `relation_key`. `others` is given the rest.
 
     One statement for all relations, one for all columns (with `digest`), and one for each table. Refused for an account
     that does not see every definition: what it does not see would be taken for what is not there.
@@ -43,6 +48,8 @@ def observe(
         if not sees_all:
             raise _blind(database)
         found = {relation_key(row[0], row[1]): row for row in rows if relation_key(row[0], row[1]) in wanted}
+        if others is not None:
+            others += [(row[0], row[1]) for row in rows if relation_key(row[0], row[1]) not in wanted]
         columns: Mapping[int, Sequence[TableColumn]] = {}
         if content == "digest" and any(row[3] == "U" for row in found.values()):
             columns = _columns(connection, database)

@@ -135,6 +135,23 @@ def test_a_helper_left_and_a_target_gone_are_no_success(live: LiveGate, transfer
     transfer.in_target(f"DROP TABLE [raw].[{last_name}__dbt_tmp];")
 
 
+def test_the_views_of_tests_that_a_killed_dbt_left_are_named_and_left_alone(
+    live: LiveGate, transfer: LiveTransfer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = project(live, tmp_path, {"first": (GOOD, {})})
+    left = [f"testview_{secrets.token_hex(16)}_18999", f"EXPECTEDVIEW_{secrets.token_hex(16)}_1"]
+    others = [f"testview_{secrets.token_hex(3)}", f"my_{left[0]}"]
+    for name in (*left, *others):
+        transfer.in_target(f"CREATE VIEW [raw].[{name}] AS SELECT 1 AS [one];")
+    with caplog.at_level("WARNING"):
+        assert live.attempt(live.run_id(), route=mine.route()).run().operation.state == "SUCCEEDED"
+    said = [each for each in caplog.messages if "killed dbt left" in each]
+    assert said and all(f"[{live.target}].[raw].[{name}]" in each for name in left for each in said)
+    assert not any(f".[{name}]" in each for name in others for each in said)
+    for name in (*left, *others):
+        transfer.in_target(f"DROP VIEW [raw].[{name}];")
+
+
 def test_a_build_of_another_os_user_is_killed_with_its_worker(
     live: LiveGate, transfer: LiveTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_dpone.composition.relations import _HELPERS, _UNIT_HELPERS, dbt_relations, is_test_view
+from airflow_provider_dpone.composition.relations import _HELPERS, _UNIT_HELPERS, dbt_relations
 from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.routes.dbt_test_views import is_test_view
 
 
 def node(kind: str = "model", **config: Any) -> dict[str, Any]:
