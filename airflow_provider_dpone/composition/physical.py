@@ -100,10 +100,13 @@ def observe_mssql(connect: Connect, *, service_id: str, database: str) -> Physic
     finally:
         connection.close()
     collation = str(rows[0][0])
-    if "_CI_" not in collation:
+    if not folds_names(collation):
         raise ConfigurationError(
             "database_collation",
-            happened=f"{database} has the collation {collation}; names are only compared under _CI_ collations.",
+            happened=f"{database} has the collation {collation}, under which names of other case can be two relations;"
+            " what a build of dbt did is judged by names without case.",
+            not_done="the database was not taken for a target or a source.",
+            check="the collations of docs/composition.md; a database of one of them beside this one can be a target.",
         )
     return PhysicalDomain(
         connector="mssql",
@@ -112,6 +115,11 @@ def observe_mssql(connect: Connect, *, service_id: str, database: str) -> Physic
         physical_subject_sha256=enroll.mssql_physical_subject_sha256(identity.database_guid, identity.create_token),
         observation={"schema": "dpone.physical-observation.v1", "connector": "mssql", "collation": collation},
     )
+
+
+def folds_names(collation: str) -> bool:
+    """Whether names that differ by case are one relation under a collation: _CI_ ones, but for those of the dotless i."""
+    return "_CI_" in collation and not collation.startswith(("Turkish_", "Azeri_"))
 
 
 def clickhouse_service_id(observer: ClickHouseDsn) -> str:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_dpone.composition.physical import compare_mssql
+from airflow_provider_dpone.composition.physical import compare_mssql, observe_mssql
+from airflow_provider_dpone.contracts.errors import ConfigurationError
 from airflow_provider_dpone.drivers import drain
 from airflow_provider_dpone.drivers.mssql import connect_autocommit
 from tests.support.live_gate import LiveGate, autocommit
@@ -57,3 +58,18 @@ def test_what_is_there_is_found_under_every_spelling(live: LiveGate) -> None:
         )
     ]
     assert kinds == ["U", "V", "P", None] * 2
+
+
+def test_a_database_that_tells_case_apart_is_refused_by_its_collation(live: LiveGate) -> None:
+    """Not only compared: the verdict of a build would take two of its relations for one."""
+    with autocommit(live.dba) as admin:
+        drain(admin, "CREATE DATABASE [told apart] COLLATE Latin1_General_100_BIN2;")
+    try:
+        with pytest.raises(ConfigurationError, match="told apart has the collation Latin1_General_100_BIN2") as refused:
+            observe_mssql(
+                lambda: connect_autocommit(live.dba), service_id=live.settings.service_id, database="told apart"
+            )
+        assert refused.value.reason == "database_collation"
+    finally:
+        with autocommit(live.dba) as admin:
+            drain(admin, "DROP DATABASE [told apart];")

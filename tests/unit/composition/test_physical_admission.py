@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_dpone.composition import projection, release
+from airflow_provider_dpone.composition.physical import folds_names
 from airflow_provider_dpone.contracts.activation import EXECUTION_CELLS
 from airflow_provider_dpone.contracts.errors import AdmissionRefused
 from tests.support.compositions import COMPOSITION, ORDINARY, Servers, Store, activation, write_source
@@ -83,6 +84,21 @@ def test_another_database_behind_an_alias_is_drift_and_a_changed_table_is_none(t
     rebuilt = replace(servers, objects={"planes": "V"})
     active = activation(root, store, rebuilt).reconcile(prepared.activation_id)
     assert active.request == prepared.request and active.state == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    ("collation", "taken"),
+    [
+        ("SQL_Latin1_General_CP1_CI_AS", True),
+        ("Latin1_General_100_CI_AI_SC_UTF8", True),
+        ("Latin1_General_100_CS_AS", False),
+        ("Latin1_General_100_BIN2", False),
+        ("Turkish_100_CI_AS", False),
+    ],
+)
+def test_a_collation_under_which_case_tells_relations_apart_is_not_taken(collation: str, taken: bool) -> None:
+    """`I` and `i` are two letters in Turkish, whatever its name says of case."""
+    assert folds_names(collation) is taken
 
 
 @pytest.mark.parametrize(
