@@ -76,6 +76,8 @@ def _embedded(arguments: argparse.Namespace) -> int:
         print(f"  Airflow UI: {airflow.url}  user {airflow.user}  password {airflow.password}  ({end})", flush=True)
         campaign = Campaign(stack, release_root, gate_profile.folder)
         reconciled = campaign.run(clock.phase, chaos=arguments.chaos, retire=not keep)
+        if not keep:
+            _stop(stack, clock)
         clock.total()
         print(f"Evidence: {campaign.evidence}")
         if keep:
@@ -98,6 +100,13 @@ def _embedded(arguments: argparse.Namespace) -> int:
     finally:
         background.close()
         if not keep:
+            _stop(stack, clock)
+
+
+def _stop(stack: Stack, clock: Phases) -> None:
+    """Says so, for it takes a while. Safe to repeat, and silent then."""
+    if stack.status()["phase"] != "stopped":
+        with clock.phase("stop what was started"):
             stack.stop()
 
 
