@@ -11,10 +11,17 @@ no permission: servers, enrollment, gates and the recorded gate profile are aske
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from airflow_provider_dpone.composition.manifest import ArchivedTransfer, MssqlToClickHouse, NativeDbt
+from airflow_provider_dpone.composition.manifest import (
+    ArchivedTransfer,
+    MssqlToClickHouse,
+    NativeDbt,
+    Options,
+    WorkloadManifest,
+)
 from airflow_provider_dpone.composition.relations import WrittenRelation
 from airflow_provider_dpone.composition.release import ReleasedWorkload
 from airflow_provider_dpone.composition.sources import CompositionSourceSnapshot
@@ -114,6 +121,18 @@ def _require_in_matrix(workload: ReleasedWorkload) -> None:
             _refuse("route", refused, "an ordinary SQL Server to ClickHouse transfer is not in the matrix")
     elif manifest.constituent_id != "standalone":
         _refuse("route", refused, "a native PostgreSQL to SQL Server transfer is not in the matrix")
+    for name, options in _with_effect(manifest):
+        if options:
+            _refuse("option", refused, f"it declares {name}.{options[0][0]}, which no route here carries out")
+
+
+def _with_effect(manifest: WorkloadManifest) -> Iterator[tuple[str, Options]]:
+    """Options that would change what is done. They are never left out: what is not carried out is not executed."""
+    yield "runtime", manifest.runtime
+    yield "quality", manifest.quality
+    if not isinstance(manifest, NativeDbt):
+        yield "source.options", manifest.source.options
+        yield "sink.options", manifest.sink.options
 
 
 def _refuse(reason: str, workload_id: str, why: str) -> NoReturn:

@@ -6,10 +6,24 @@ JSON schemas, committed under `docs/schemas/`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
@@ -30,6 +44,52 @@ class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+Option = StrictStr | StrictInt | StrictBool | None
+
+
+def _pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
+    if given == ():
+        return ()
+    if not isinstance(given, Mapping):
+        raise ValueError("options are a mapping")
+    for name, value in given.items():
+        if not (isinstance(name, str) and (value is None or type(value) in (str, int, bool))):
+            raise ValueError(
+                f"the option {str(name)[:_SHOWN]!r} is neither a text, a whole number, true, false nor null"
+            )
+    return tuple(sorted(given.items()))
+
+
+#: Further options, as their author or a generator wrote them: a mapping, kept as pairs that cannot be changed.
+Options = Annotated[
+    tuple[tuple[Identifier, Option], ...],
+    BeforeValidator(_pairs),
+    PlainSerializer(dict, return_type=dict[str, Option]),
+    WithJsonSchema(TypeAdapter(dict[Identifier, Option]).json_schema()),
+    Field(json_schema_extra={"default": {}}),
+]
+
+
+class _End(_Closed):
+    """A source or a sink."""
+
+    binding: Identifier
+    options: Options = ()
+
+
+class _Workload(_Closed):
+    """What every workload may say beside its cell. All of it is kept and pinned; what has an effect that no route here
+    carries out is refused before an execution. `gitops` says where the declaration comes from, and has none.
+    """
+
+    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
+    workload_id: WorkloadId
+    dag_id: WorkloadId
+    runtime: Options = ()
+    quality: Options = ()
+    gitops: Options = ()
+
+
 class Binding(_Closed):
     """An alias for a database. It names no host and no credential: physical identity is read from the server."""
 
@@ -37,57 +97,47 @@ class Binding(_Closed):
     database: Identifier
 
 
-class PostgresSource(_Closed):
+class PostgresSource(_End):
     """One whole table: the only extraction of this cell."""
 
-    binding: Identifier
     schema_: Identifier = Field(alias="schema")
     table: Identifier
 
 
-class MssqlSink(_Closed):
-    binding: Identifier
+class MssqlSink(_End):
     schema_: Identifier = Field(alias="schema")
     table: Identifier
     mode: Literal["full_refresh"]
     guarantee: Literal["target_atomic"]
 
 
-class PostgresToMssql(_Closed):
+class PostgresToMssql(_Workload):
     """PostgreSQL table to SQL Server table, replaced in one target transaction."""
 
-    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
-    workload_id: WorkloadId
     constituent_id: Constituent
     cell: Literal["postgres_mssql_full_refresh_v1"]
-    dag_id: WorkloadId
     source: PostgresSource
     sink: MssqlSink
 
 
-class MssqlSource(_Closed):
+class MssqlSource(_End):
     """One whole table. `max_source_bytes` bounds all tries of the activation together."""
 
-    binding: Identifier
     schema_: Identifier = Field(alias="schema")
     table: Identifier
     max_source_bytes: Annotated[int, Field(gt=0, lt=2**63)]
 
 
-class ClickHouseSink(_Closed):
-    binding: Identifier
+class ClickHouseSink(_End):
     table: Identifier
     mode: Literal["full_refresh"]
 
 
-class MssqlToClickHouse(_Closed):
+class MssqlToClickHouse(_Workload):
     """SQL Server table to ClickHouse table, published by one EXCHANGE."""
 
-    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
-    workload_id: WorkloadId
     constituent_id: Constituent
     cell: Literal["mssql_clickhouse_full_refresh_v1"]
-    dag_id: WorkloadId
     source: MssqlSource
     sink: ClickHouseSink
 
@@ -107,28 +157,20 @@ class DbtProject(_Closed):
     content_check: Literal["digest", "count"] = "digest"
 
 
-class NativeDbt(_Closed):
+class NativeDbt(_Workload):
     """One `dbt build` of a whole project."""
 
-    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
-    workload_id: WorkloadId
     constituent_id: Constituent
     cell: Literal["sqlserver_dbt_v1"]
-    dag_id: WorkloadId
     dbt: DbtProject
 
 
-Option = str | int | bool | None
-
-
-class ArchivedSource(_Closed):
+class ArchivedSource(_End):
     """A table, or a SQL file of the release whose path is declared here."""
 
-    binding: Identifier
     schema_: Identifier | None = Field(alias="schema", default=None)
     table: Identifier | None = None
     sql: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\\\x00-\x1f]+\.sql$")] | None = None
-    options: dict[Identifier, Option] = {}
 
     @model_validator(mode="after")
     def _one_extraction(self) -> Self:
@@ -137,26 +179,21 @@ class ArchivedSource(_Closed):
         return self
 
 
-class ArchivedSink(_Closed):
-    binding: Identifier
+class ArchivedSink(_End):
     schema_: Identifier | None = Field(alias="schema", default=None)
     table: Identifier
     mode: Literal["full_refresh", "append", "incremental"]
     guarantee: Literal["none", "target_atomic"] = "none"
-    options: dict[Identifier, Option] = {}
 
 
-class ArchivedTransfer(_Closed):
+class ArchivedTransfer(_Workload):
     """An ordinary transfer as a release may keep it: wider than what is executed.
 
     It is built, pinned, verified and shown like any other. `plan_composition_execution` says why it is not executed.
     """
 
-    schema_: Literal["dpone.workload.v1"] = Field(alias="schema")
-    workload_id: WorkloadId
     constituent_id: Literal["standalone"]
     cell: Literal["transfer_archive_v1"]
-    dag_id: WorkloadId
     source: ArchivedSource
     sink: ArchivedSink
 

@@ -7,13 +7,16 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy as copy_of
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from airflow_provider_dpone.composition import plain_files, release
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
+from airflow_provider_dpone.composition.manifest import read_workload
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -316,6 +319,45 @@ def test_the_plan_keeps_every_option_and_every_write(flights_release: Path) -> N
     assert len(plan.writes) == len(sources.relation_writes) == sum(len(each.write_subjects) for each in plan.workloads)
 
 
+OPTIONS = """
+runtime: {batch_rows: 1000, compress: true}
+quality: {}
+gitops: {repository: flights, commit: 0a1b2c3, path: null}
+"""
+
+
+def test_options_are_kept_and_none_can_be_changed(tmp_path: Path) -> None:
+    """As they were declared: in the snapshot, in the plan's pin, and in the runtime manifest."""
+    native = NATIVE.replace("max_source_bytes: 1000000}", "max_source_bytes: 1000000, options: {isolation: snapshot}}")
+    sources = READER.read_sources(sources_with(tmp_path, native=native + OPTIONS))
+    (kept,) = (each for each in sources.workloads if each.workload_id == "delays")
+    options = canonical.strict_object(kept.runtime)["options"]
+    assert options["runtime"] == {"batch_rows": 1000, "compress": True}
+    assert options["gitops"] == {"repository": "flights", "commit": "0a1b2c3", "path": None}
+    assert options["source"]["options"] == {"isolation": "snapshot"} and options["sink"]["options"] == {}
+    assert b"compress: true" in kept.original
+    with pytest.raises(ValidationError):
+        kept.manifest.runtime = ()  # type: ignore[misc]  # what is tried
+    assert kept.manifest.runtime == (("batch_rows", 1000), ("compress", True))
+    assert copy_of(kept.manifest) == kept.manifest and hash(kept.manifest) is not None
+
+
+def test_where_a_declaration_comes_from_changes_nothing_of_what_is_executed(tmp_path: Path) -> None:
+    gitops = OPTIONS.replace("runtime: {batch_rows: 1000, compress: true}", "")
+    plan = plan_composition_execution(READER.read_sources(sources_with(tmp_path, native=NATIVE + gitops)))
+    assert plan.options("delays")["gitops"]["commit"] == "0a1b2c3"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["runtime: {a: 1.0}", "quality: {a: [1]}", "gitops: {a: {b: 1}}", "runtime: 1", "runtime: {1: a}", "other: {a: 1}"],
+)
+def test_an_option_of_another_type_is_refused_and_not_converted(line: str) -> None:
+    with pytest.raises(ConfigurationError, match=line.split(":")[0]) as refused:
+        read_workload(f"{NATIVE}{line}\n", "native.yaml")
+    assert refused.value.reason == "manifest_refused"
+
+
 @pytest.mark.parametrize(
     ("manifests", "reason", "said"),
     [
@@ -323,6 +365,10 @@ def test_the_plan_keeps_every_option_and_every_write(flights_release: Path) -> N
         ({"planes": TABLE.replace("full_refresh", "append")}, "strategy", "its mode is append"),
         ({"planes": TABLE.replace("full_refresh", "incremental")}, "strategy", "its mode is incremental"),
         ({"planes": TABLE.replace(", guarantee: target_atomic", "")}, "guarantee", "target_atomic"),
+        ({"native": NATIVE + "runtime: {batch_rows: 1000}\n"}, "option", "declares runtime.batch_rows"),
+        ({"native": NATIVE + "quality: {unique: id}\n"}, "option", "declares quality.unique"),
+        ({"native": NATIVE.replace("table: delays, max", "table: delays, options: {top: 1}, max")}, "option", "source.options.top"),
+        ({"planes": ORDINARY.replace("full_refresh, g", "full_refresh, options: {truncate: true}, g")}, "option", "sink.options.truncate"),
         ({"planes": TABLE}, "archived", "is declared as its execution cell"),
         ({"native": NATIVE.replace("native", "standalone"), "planes": ORDINARY.replace("standalone", "native")}, "route", "ordinary SQL Server to ClickHouse"),
         ({"planes": ORDINARY.replace("standalone", "native"), "native": NATIVE, "more": ORDINARY.replace("planes", "more")}, "route", "native PostgreSQL to SQL Server"),
