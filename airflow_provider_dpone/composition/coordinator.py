@@ -72,6 +72,7 @@ class CompositionActivationPreparation:
         self, *, sources: CompositionSourceSnapshot, context: OccurrenceContext, sealed: SealedDeployment
     ) -> ActivationRequest:
         """The request of a new occurrence. Reserves nothing."""
+        sealed.require_sources(sources)
         plan = plan_composition_execution(sources)
         domains = self.physical.resolve(plan)
         sealed.require_domains(deployment.places(domains))
@@ -91,6 +92,7 @@ class CompositionActivationPreparation:
         sealed: SealedDeployment,
     ) -> None:
         """Refuse unless the immutable request is still that of these sources, this context and these databases."""
+        sealed.require_sources(sources)
         plan = plan_composition_execution(sources)
         if (request.context, request.source_subject_sha256, request.workloads) != (
             context,

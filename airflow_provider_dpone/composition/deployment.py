@@ -1,6 +1,7 @@
 """A sealed deployment: a release, copied whole, together with the databases and the packages that it is for.
 
-    DEPLOYMENT/deployment.json    its digest is the deployment id
+    DEPLOYMENT/deployment.json    its digest is the deployment id: environment, release id, the selected native trios,
+                                  the database behind every alias, and the versions that run it
     DEPLOYMENT/release/…          the release, as it was verified
 
 It is written once and never changed; an activation, a retry and a recovery all read the same bytes. Undoing a deployment
@@ -30,17 +31,20 @@ DEPLOYMENT_FILE, RELEASE_FOLDER = "deployment.json", "release"
 SCHEMA = "dpone.deployment.v1"
 
 _PACKAGES = ("airflow-provider-dpone", "apache-airflow", "mssql-python", "clickhouse-connect", "psycopg")
-_MEMBERS = frozenset({"schema", "environment", "release_id", "domains", "runtime"})
+_MEMBERS = frozenset({"schema", "environment", "release_id", "native_trios", "domains", "runtime"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedDeployment:
-    """`domains` holds, by alias, the connector and the guard of the database that the alias leads to."""
+    """`domains` holds, by alias, the connector and the guard of the database that the alias leads to; `native_trios` the
+    native workloads that were selected, with the digests of manifest, pack and plan.
+    """
 
     folder: Path
     deployment_id: str
     environment: str
     release_id: str
+    native_trios: tuple[tuple[str, ...], ...]
     domains: Mapping[str, tuple[str, str]]
     runtime: Mapping[str, str]
 
@@ -51,6 +55,16 @@ class SealedDeployment:
     @property
     def runtime_context_sha256(self) -> str:
         return canonical.exact_sha256({"schema": "dpone.runtime-context.v1", "runtime": self.runtime})
+
+    def require_sources(self, sources: CompositionSourceSnapshot) -> None:
+        """Refuse unless the native workloads are exactly those that were selected."""
+        if _trios(sources) != self.native_trios:
+            raise AdmissionRefused(
+                "native_trios",
+                happened=f"the native workloads of {self.folder} are not those that were selected when it was sealed.",
+                not_done="nothing was reserved or admitted, and no activation in force was touched.",
+                check="who changed it; activate the release again for a new deployment.",
+            )
 
     def require_domains(self, now: Mapping[str, tuple[str, str]]) -> None:
         """Refuse unless each alias, those of sources included, leads to the database that it was sealed for."""
@@ -78,6 +92,10 @@ class SealedDeployment:
             )
 
 
+def _trios(sources: CompositionSourceSnapshot) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(trio.document()) for trio in sources.native.trios)
+
+
 def runtime() -> dict[str, str]:
     """The versions that decide how a workload runs here."""
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
@@ -97,6 +115,7 @@ def seal(
             "schema": SCHEMA,
             "environment": sources.environment,
             "release_id": sources.release_id,
+            "native_trios": _trios(sources),
             "domains": places(domains),
             "runtime": runtime(),
         }
@@ -157,6 +176,7 @@ def opened(folder: Path, deployment_id: str, *, expected_release_id: str | None 
             deployment_id=deployment_id,
             environment=str(document["environment"]),
             release_id=str(document["release_id"]),
+            native_trios=tuple(tuple(str(part) for part in trio) for trio in document["native_trios"]),
             domains={str(alias): (str(each[0]), str(each[1])) for alias, each in document["domains"].items()},
             runtime={str(name): str(value) for name, value in document["runtime"].items()},
         )

@@ -18,12 +18,32 @@ from airflow_provider_dpone.contracts.activation import source_subject_sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NativeTrio:
+    """One native workload as its producer left it: its manifest, its pack and its plan, each by its digest.
+
+    Which of them a deployment has selected is sealed with it, and compared in every step of an activation.
+    """
+
+    workload_id: str
+    manifest_sha256: str
+    pack_sha256: str
+    plan_sha256: str
+
+    def document(self) -> list[str]:
+        return [self.workload_id, self.manifest_sha256, self.pack_sha256, self.plan_sha256]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NativeChild:
     """The identity of the constituent `native`: its workloads, and all that they write."""
 
     release_id: str
     snapshot_sha256: str
-    workload_ids: tuple[str, ...]
+    trios: tuple[NativeTrio, ...]
+
+    @property
+    def workload_ids(self) -> tuple[str, ...]:
+        return tuple(trio.workload_id for trio in self.trios)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +92,15 @@ class CompositionSourceSnapshot:
         return NativeChild(
             release_id=canonical.exact_sha256({"schema": "dpone.native-release.v1", "workloads": pins}),
             snapshot_sha256=canonical.exact_sha256({"schema": "dpone.native-snapshot.v1", "workloads": documents}),
-            workload_ids=tuple(workload.workload_id for workload in chosen),
+            trios=tuple(
+                NativeTrio(
+                    workload_id=each.workload_id,
+                    manifest_sha256=canonical.sha256_text(each.original),
+                    pack_sha256=each.pack_sha256,
+                    plan_sha256=each.plan_sha256,
+                )
+                for each in chosen
+            ),
         )
 
     @property

@@ -22,6 +22,7 @@ from airflow_provider_dpone.composition.factory import (
 )
 from airflow_provider_dpone.composition.services import GuardServices, guarded_attempt
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
+from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import (
     ActivationUnknown,
     AdmissionRefused,
@@ -169,6 +170,39 @@ def test_stale_coordinates_are_refused_in_every_step(
     for step in (steps.require_active, steps.prepare):
         with pytest.raises(ParentNotActive):
             step(**coordinates)
+
+
+def test_the_native_trios_that_a_deployment_selected_are_sealed_with_it_and_compared_in_every_step(
+    built: Path, tmp_path: Path
+) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    context = active.request.context
+    folder = DeploymentCacheMaterializer(root).folder(context.deployment_id)
+    (trio,) = build_composition_source_reader().read_sources(built).native.trios
+    manifest = canonical.sha256_text((built / "native.yaml").read_bytes())
+    plan = canonical.sha256_text((built / "runtime" / "delays.json").read_bytes())
+    assert (trio.workload_id, trio.manifest_sha256, trio.plan_sha256) == ("delays", manifest, plan)
+    document = canonical.strict_object((folder / "deployment.json").read_bytes())
+    assert document["native_trios"] == [[trio.workload_id, manifest, trio.pack_sha256, plan]]
+    # One that was sealed with another selection, as if by another program: everything else is the same.
+    document["native_trios"][0][2] = OTHER
+    forged = canonical.exact_bytes(document)
+    other = shutil.copytree(folder, folder.with_name(canonical.sha256_text(forged).removeprefix("sha256:")))
+    Path(other, "deployment.json").write_bytes(forged)
+    coordinates: dict[str, Any] = {
+        "projection_root": Path(other),
+        "activation_id": context.activation_id,
+        "environment": context.environment,
+        "release_id": context.release_id,
+        "deployment_id": canonical.sha256_text(forged),
+        "previous_deployment_id": None,
+    }
+    steps = coordinator(store)
+    for step in (steps.require_active, steps.prepare, steps.require_admissible):
+        with pytest.raises(AdmissionRefused, match="native_trios"):
+            step(**coordinates)
+    assert store.states == {active.activation_id: "ACTIVE"}
 
 
 def test_other_packages_than_the_sealed_ones_put_nothing_in_force_and_keep_nothing_there(
