@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -54,14 +54,18 @@ class AirflowApi:
         self._check(answer)
         return None if self._member(answer, "is_stale", bool) else dict(answer.json())
 
-    def parse_soon(self, tag: str) -> None:
-        """Ask the DAG processor to parse the files of all DAGs with a tag before others.
+    def dags(self, tag: str) -> list[dict[str, Any]]:
+        """DAGs with a tag, also those that are not there any more."""
+        wanted: dict[str, str | int | bool] = {"tags": tag, "limit": _PAGE, "exclude_stale": False}
+        answer = self._send("GET", "/api/v2/dags", params=wanted)
+        found: list[dict[str, Any]] = self._member(answer, "dags", list)
+        return found
+
+    def parse_soon(self, dags: Iterable[Mapping[str, Any]]) -> None:
+        """Ask the DAG processor to parse the files of these DAGs before others.
 
         Only asked: an account that may not ask, or has asked already, waits until their turn comes.
         """
-        wanted: dict[str, str | int | bool] = {"tags": tag, "limit": _PAGE, "exclude_stale": False}
-        answer = self._send("GET", "/api/v2/dags", params=wanted)
-        dags: list[dict[str, Any]] = self._member(answer, "dags", list)
         for token in {(dag.get("bundle_name"), dag.get("fileloc")): dag.get("file_token") for dag in dags}.values():
             self._send("PUT", f"/api/v2/parseDagFile/{quote(str(token), safe='')}")
 

@@ -49,7 +49,9 @@ def wait_for_dags(
             say(f"    Airflow has not parsed {', '.join(waiting)} of this release yet; it was asked to")
             said = True
         if time.monotonic() - asked >= _ASK_AGAIN:
-            airflow.parse_soon(TAG)
+            # Those of the release before may have no tag of ours; a first release has no DAG, and maybe one beside it.
+            before = [found for dag_id in waiting if (found := airflow.dag(dag_id)) is not None]
+            airflow.parse_soon([*airflow.dags(TAG), *before])
             asked = time.monotonic()
         time.sleep(0.5)
 

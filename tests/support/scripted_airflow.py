@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 #: The run id of scripted task instances.
 RUN = "campaign__1"
 
+#: The one file that all DAGs stand in.
+FILE = {"bundle_name": "dags-folder", "fileloc": "/dags/one.py", "file_token": "a/token"}
+
 
 def instance(task: str, state: str | None, attempt: int = 1, operator: str = "PostgresToMsSql") -> dict[str, Any]:
     return {
@@ -75,11 +78,10 @@ class Airflow(BaseHTTPRequestHandler):
         elif self.path.endswith("/details"):
             now = None if not self.docs else self.docs[0] if len(self.docs) == 1 else self.docs.pop(0)
             tags = [{"name": tag} for tag in self.tags]
-            found = {"doc_md": now, "tags": tags, "is_stale": now == "stale"}
+            found = {"doc_md": now, "tags": tags, "is_stale": now == "stale", **FILE}
             self.answer(found) if now is not None else self.answer({}, 404)
         elif self.path.startswith("/api/v2/dags?"):
-            file = {"bundle_name": "dags-folder", "fileloc": "/dags/one.py", "file_token": "a/token"}
-            self.answer({"dags": [file, file]})
+            self.answer({"dags": [FILE, FILE]})
         elif self.path == "/api/v2/importErrors":
             self.answer({"import_errors": [{"filename": "two.py", "stack_trace": "SyntaxError"}]})
         else:
