@@ -27,6 +27,13 @@ _PATIENCE = click.option(
     show_default=True,
     help="Seconds to wait for the last attempt of the predecessor.",
 )
+_DBT_TIMEOUT = click.option(
+    "--dbt-timeout",
+    type=click.FloatRange(min=1, max=86400),
+    default=PARSE_TIMEOUT,
+    show_default=True,
+    help="Seconds that dbt may take to parse a project.",
+)
 _NO_SQL_UNDONE = "No SQL is undone: tables and views stay as they are."
 
 
@@ -38,13 +45,7 @@ def compose() -> None:
 @compose.command()
 @click.argument("source", type=_FOLDER)
 @click.argument("destination", type=click.Path(path_type=Path))
-@click.option(
-    "--dbt-timeout",
-    type=click.FloatRange(min=1, max=86400),
-    default=PARSE_TIMEOUT,
-    show_default=True,
-    help="Seconds that dbt may take to parse a project.",
-)
+@_DBT_TIMEOUT
 def build(source: Path, destination: Path, dbt_timeout: float) -> None:
     """Freeze SOURCE into the new folder DESTINATION."""
     click.echo(release.build(source, destination, dbt_timeout=dbt_timeout).release_id)
@@ -74,10 +75,19 @@ def show(folder: Path, workload_id: str | None) -> None:
 @click.argument("folder", type=_FOLDER)
 @_EXPECT
 @click.option("--executable", is_flag=True, help="Also refuse a workload that is outside of the execution matrix.")
-def verify(folder: Path, expected: str | None, executable: bool) -> None:
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="Also build it again from its own files: dbt is asked again what each project writes.",
+)
+@_DBT_TIMEOUT
+def verify(folder: Path, expected: str | None, executable: bool, rebuild: bool, dbt_timeout: float) -> None:
     """Verify every byte of a release, and say which of its workloads can be executed."""
     sources = build_composition_source_reader().read_sources(folder, expected_release_id=expected)
     click.echo(f"{sources.release_id}  verified: {len(sources.workloads)} workloads")
+    if rebuild:
+        release.require_rebuilt(folder, sources.release_id, dbt_timeout=dbt_timeout)
+        click.echo("rebuilt: the same release")
     try:
         plan = plan_composition_execution(sources)
     except AdmissionRefused as err:

@@ -6,11 +6,12 @@ Nothing here follows a link, waits for a pipe, reads a device or believes a size
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -19,9 +20,20 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError
 
 FILE_LIMIT = 8 * 1024 * 1024
 FILE_COUNT_LIMIT = 10_000
+#: All files of a release, and all manifests of its workloads, which a reader holds in memory.
+RELEASE_LIMIT = 1024 * 1024 * 1024
+MANIFESTS_LIMIT = 64 * 1024 * 1024
+
+#: The digest and the size of a file.
+Entry = Mapping[str, object]
 
 #: Characters of a name that a terminal would obey, or that no JSON document holds (bytes that are no UTF-8).
 _NOT_SHOWN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def entry(data: bytes) -> dict[str, object]:
+    """What a release records of a file."""
+    return {"sha256": "sha256:" + hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 def read_plain(root: Path, path: str) -> bytes:
@@ -97,6 +109,14 @@ def names(root: Path) -> Iterator[str]:
             count += 1
             require_count(count, path)
             yield path
+
+
+def require_total(size: int, path: str, *, limit: int, what: str) -> None:
+    """Refuse the file by which all of its kind are too large together."""
+    if size > limit:
+        raise ConfigurationError(
+            "release_size", happened=f"with {shown(path)} {what} have {size} bytes; they have at most {limit}."
+        )
 
 
 def require_count(count: int, path: str) -> None:

@@ -13,29 +13,35 @@ that is changed, missing, extra, linked or too large. What is parsed are the ver
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from airflow_provider_dpone.composition import workload_pins
+from airflow_provider_dpone.composition import plain_files, workload_pins
+from airflow_provider_dpone.composition.authored import read_manifests
 from airflow_provider_dpone.composition.dbt_manifest import PARSE_TIMEOUT
 from airflow_provider_dpone.composition.manifest import (
-    ArchivedTransfer,
     Binding,
     Composition,
     NativeDbt,
     WorkloadManifest,
-    read_composition,
-    read_workload,
 )
-from airflow_provider_dpone.composition.plain_files import freeze, names, read_plain, require_count
+from airflow_provider_dpone.composition.plain_files import (
+    Entry,
+    entry,
+    freeze,
+    names,
+    read_plain,
+    require_count,
+    require_total,
+)
 from airflow_provider_dpone.composition.relations import WrittenRelation
 from airflow_provider_dpone.composition.staging import staging_folder
-from airflow_provider_dpone.composition.workload_pins import RUNTIME_FOLDER, Entry, WorkloadPins, pins, runtime_path
+from airflow_provider_dpone.composition.workload_pins import RUNTIME_FOLDER, WorkloadPins, pins, runtime_path
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
@@ -153,6 +159,30 @@ def build(source: Path, destination: Path, *, dbt_timeout: float = PARSE_TIMEOUT
     return replace(release, root=destination)
 
 
+def require_rebuilt(root: Path, release_id: str, *, dbt_timeout: float = PARSE_TIMEOUT) -> None:
+    """Refuse a release that `build` does not make of the author's files in it. dbt projects are parsed again.
+
+    Only this tells whether the relations that a release declares of a dbt project are those that dbt says.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="dpone-rebuild-") as folder:
+            made = Path(folder) / "release"
+            freeze(root, made, left_out=())
+            (made / RELEASE_FILE).unlink()
+            shutil.rmtree(made / RUNTIME_FOLDER)
+            _generate(made, dbt_timeout)
+            found = read(made).release_id
+    except (OSError, shutil.Error, RecursionError) as err:
+        raise ConfigurationError("release_not_rebuilt", happened=f"{root} could not be built again: {err}.") from err
+    if found != release_id:
+        raise ConfigurationError(
+            "release_not_rebuilt",
+            happened=f"{root} is the release {release_id}, and its own files make {found}: another dbt or adapter"
+            " built it, or the relations that it declares were changed.",
+            check="which versions built it; build it again from the author's folder.",
+        )
+
+
 def _require_nothing_generated(source: Path) -> None:
     for name in (RELEASE_FILE, RUNTIME_FOLDER):
         if os.path.lexists(source / name):
@@ -167,7 +197,7 @@ def _require_nothing_generated(source: Path) -> None:
 def _generate(made: Path, dbt_timeout: float) -> None:
     """Add what is made from the author's files to them: a runtime manifest for each workload, and `release.json`."""
     files = dict(_digests(made))
-    composition, manifests = _read_manifests(made, files)
+    composition, manifests = read_manifests(made, files)
     workloads = []
     for manifest, original in sorted(manifests, key=_by_id):
         relations = workload_pins.transfer_relations(composition, manifest)
@@ -180,7 +210,7 @@ def _generate(made: Path, dbt_timeout: float) -> None:
     for workload in workloads:
         path = runtime_path(workload.workload_id)
         (made / path).write_bytes(workload.runtime)
-        files[path] = _entry(workload.runtime)
+        files[path] = entry(workload.runtime)
     (made / RELEASE_FILE).write_bytes(canonical.exact_bytes(_document(composition, workloads, files)))
 
 
@@ -216,11 +246,11 @@ def _verified(root: Path, expected_release_id: str | None) -> Release:
             "release_id",
             happened=f"{root / RELEASE_FILE} is that of the release {release_id}, not of {expected_release_id}.",
         )
-    found = {path: entry for path, entry in _digests(root) if path != RELEASE_FILE}
+    found = {path: each for path, each in _digests(root) if path != RELEASE_FILE}
     _compare(document["files"], found)
-    composition, listed = _read_manifests(root, found)
+    composition, listed = read_manifests(root, found)
     manifests = sorted(listed, key=_by_id)
-    recorded = {entry["workload_id"]: entry for entry in document["workloads"]}
+    recorded = {each["workload_id"]: each for each in document["workloads"]}
     workloads = []
     for manifest, original in manifests:
         relations = workload_pins.transfer_relations(composition, manifest)
@@ -261,8 +291,8 @@ def _released(
 
 def _require_generated(workloads: Iterable[ReleasedWorkload], found: Mapping[str, Entry]) -> None:
     """Exactly the runtime manifests that are made from the workloads, although release.json may list others."""
-    made = {runtime_path(workload.workload_id): _entry(workload.runtime) for workload in workloads}
-    there = {path: entry for path, entry in found.items() if path.startswith(f"{RUNTIME_FOLDER}/")}
+    made = {runtime_path(workload.workload_id): entry(workload.runtime) for workload in workloads}
+    there = {path: each for path, each in found.items() if path.startswith(f"{RUNTIME_FOLDER}/")}
     if there != made:
         raise ConfigurationError(
             "runtime_manifest",
@@ -271,79 +301,8 @@ def _require_generated(workloads: Iterable[ReleasedWorkload], found: Mapping[str
         )
 
 
-def _read_manifests(root: Path, files: Mapping[str, Entry]) -> tuple[Composition, list[tuple[WorkloadManifest, bytes]]]:
-    composition = read_composition(
-        _text(_listed(root, "composition.yaml", files), "composition.yaml"), "composition.yaml"
-    )
-    for path in composition.workloads:
-        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise ConfigurationError("workload_path", happened=f"{path!r} leads out of the release.")
-    originals = [(path, _listed(root, path, files)) for path in composition.workloads]
-    manifests = [(read_workload(_text(data, path), path), data) for path, data in originals]
-    _require_whole(composition, [manifest for manifest, _ in manifests], files)
-    return composition, manifests
-
-
 def _by_id(read: tuple[WorkloadManifest, bytes]) -> str:
     return read[0].workload_id
-
-
-def _require_whole(composition: Composition, manifests: list[WorkloadManifest], files: Mapping[str, Entry]) -> None:
-    """Everything that one part of a composition names is there in another."""
-    ids = [manifest.workload_id for manifest in manifests]
-    if len(set(ids)) != len(ids):
-        raise ConfigurationError("workload_twice", happened=f"a workload id stands twice in {ids}.")
-    if missing := {"native", "standalone"} - {manifest.constituent_id for manifest in manifests}:
-        raise ConfigurationError(
-            "constituents",
-            happened=f"no workload has the constituent_id {' or '.join(sorted(missing))};"
-            " a composition is only activated with both.",
-        )
-    dag_ids = {manifest.dag_id for manifest in manifests}
-    for dag_id in (*composition.dags, *(composition.parent.order if composition.parent else ())):
-        if dag_id not in dag_ids:
-            raise ConfigurationError(
-                "dag_unknown", happened=f"composition.yaml names {dag_id}, which no workload runs in."
-            )
-    if composition.parent is not None and composition.parent.dag_id in dag_ids:
-        raise ConfigurationError(
-            "dag_unknown", happened=f"the parent {composition.parent.dag_id} is the DAG of a workload, too."
-        )
-    for dag_id, options in composition.dags.items():
-        cells = {manifest.cell for manifest in manifests if manifest.dag_id == dag_id}
-        if options.mapped is not None and len(cells) > 1:
-            raise ConfigurationError(
-                "dag_mapped",
-                happened=f"{dag_id} is one mapped task, and its workloads are of more than one cell:"
-                f" {', '.join(sorted(cells))}.",
-            )
-    for manifest in manifests:
-        for alias, connector in workload_pins.aliases(composition, manifest):
-            binding = composition.bindings.get(alias)
-            if binding is None or binding.connector != connector:
-                raise ConfigurationError(
-                    "binding",
-                    happened=f"{manifest.workload_id} needs the binding {alias!r} of the connector {connector}.",
-                )
-        if isinstance(manifest, ArchivedTransfer) and manifest.source.sql not in (None, *files):
-            raise ConfigurationError(
-                "sql_file", happened=f"{manifest.workload_id} declares {manifest.source.sql}, which is not there."
-            )
-
-
-def _listed(root: Path, path: str, files: Mapping[str, Entry]) -> bytes:
-    """The bytes of a file that was compared before, or a refusal when they are others by now."""
-    data = read_plain(root, path)
-    if path not in files or _entry(data) != files[path]:
-        raise ConfigurationError("release_closure", happened=f"{path} changed while it was read, or is not listed.")
-    return data
-
-
-def _text(data: bytes, path: str) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as err:
-        raise ConfigurationError("manifest_unreadable", happened=f"{path} is not UTF-8: {err}.") from err
 
 
 def _require_one_writer(composition: Composition, workloads: Iterable[ReleasedWorkload]) -> None:
@@ -378,12 +337,13 @@ def _document(
     }
 
 
-def _entry(data: bytes) -> dict[str, object]:
-    return {"sha256": "sha256:" + hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-
-
 def _digests(root: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    return ((path, _entry(read_plain(root, path))) for path in names(root))
+    size = 0
+    for path in names(root):
+        data = read_plain(root, path)
+        size += len(data)
+        require_total(size, path, limit=plain_files.RELEASE_LIMIT, what="the files of a release")
+        yield path, entry(data)
 
 
 def _compare(recorded: Mapping[str, Entry], found: Mapping[str, Entry]) -> None:

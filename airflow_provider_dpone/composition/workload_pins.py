@@ -22,13 +22,12 @@ from airflow_provider_dpone.composition.manifest import (
     PostgresToMssql,
     WorkloadManifest,
 )
+from airflow_provider_dpone.composition.plain_files import Entry
 from airflow_provider_dpone.composition.relations import WrittenRelation, dbt_relations, transfer_relation
 from airflow_provider_dpone.contracts import canonical
 
 #: The folder of the generated manifests.
 RUNTIME_FOLDER = "runtime"
-
-Entry = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

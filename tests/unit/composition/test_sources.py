@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from airflow_provider_dpone.composition import plain_files, release
+from airflow_provider_dpone.composition import plain_files, release, workload_pins
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
 from airflow_provider_dpone.composition.manifest import read_workload
+from airflow_provider_dpone.composition.relations import WrittenRelation
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError
@@ -212,7 +213,7 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path = folder / "release.json"
     document = canonical.strict_object(path.read_bytes())
     document["files"] = {
-        name: release._entry((folder / name).read_bytes()) for name in plain_files.names(folder) if name != path.name
+        name: plain_files.entry((folder / name).read_bytes()) for name in plain_files.names(folder) if name != path.name
     }
     change(document)
     path.write_bytes(canonical.exact_bytes(document))
@@ -248,6 +249,39 @@ def test_other_writes_of_a_transfer_than_its_manifest_says_are_refused(tmp_path:
     forged(folder, other)
     with pytest.raises(ConfigurationError, match="not what `build` writes"):
         READER.read_sources(folder)
+
+
+def test_writes_of_a_dbt_project_that_were_left_out_are_found_by_building_again(
+    flights_release: Path, tmp_path: Path
+) -> None:
+    """What no reader can see without dbt: a release.json that was made whole again after it."""
+    release.require_rebuilt(flights_release, READER.read_sources(flights_release).release_id)
+    folder = Path(shutil.copytree(flights_release, tmp_path / "release"))
+    document = canonical.strict_object((folder / "release.json").read_bytes())
+    (warehouse,) = (each for each in document["workloads"] if each["workload_id"] == "warehouse")
+    kept = [each for each in warehouse["relations"] if each["role"] == "target"]
+    composition = release.read(folder).composition
+    manifest = release.read(folder).workload("warehouse").manifest
+    made = workload_pins.pins(composition, manifest, tuple(WrittenRelation(**each) for each in kept), document["files"])
+    warehouse.update(relations=kept, pack_sha256=made.pack_sha256, plan_sha256=made.plan_sha256)
+    (folder / "release.json").write_bytes(canonical.exact_bytes(document))
+    forged_id = READER.read_sources(folder).release_id
+    with pytest.raises(ConfigurationError, match="release_not_rebuilt"):
+        release.require_rebuilt(folder, forged_id)
+
+
+@pytest.mark.parametrize(
+    ("limit", "what"), [("RELEASE_LIMIT", "the files of a release"), ("MANIFESTS_LIMIT", "the manifests")]
+)
+def test_files_that_are_too_large_together_are_refused_by_the_one_that_is_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, what: str
+) -> None:
+    source = write_source(tmp_path / "source")
+    sizes = [(source / name).stat().st_size for name in ("composition.yaml", "native.yaml", "planes.yaml")]
+    monkeypatch.setattr(plain_files, limit, sum(sizes[limit == "MANIFESTS_LIMIT" :]) - 1)
+    with pytest.raises(ConfigurationError, match=rf"release_size[\s\S]*planes\.yaml {what}"):
+        release.build(source, tmp_path / "release")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 @pytest.mark.parametrize("name", ["runtime/planes.json", "runtime/other.txt", "release.json"])
