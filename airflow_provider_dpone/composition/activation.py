@@ -120,8 +120,14 @@ class CompositionActivation:
 
     def status(self) -> Standing:
         """What the ledger says of the activation that `current` names, and of every one that was left half done."""
-        current_id = projection.current_activation_id(self._root)
-        current = None if current_id is None else self._coordinator.read(current_id)
+        try:
+            request = projection.current_request(self._root)
+        except ConfigurationError as err:
+            return Standing(current=None, unfinished=self._left_without_pointer(err.happened))
+        current = None if request is None else self._coordinator.read(request.activation_id)
+        return Standing(current=current, unfinished=self._left_half_done(current))
+
+    def _left_half_done(self, current: Activation | None) -> tuple[Unfinished, ...]:
         left: dict[str, Unfinished] = {}
         handed_over: set[str | None] = set()
         if current is not None and current.state in ("PREPARED", "RETIRING"):
@@ -132,7 +138,20 @@ class CompositionActivation:
             if isinstance(note, Occurrence) and found.state not in ("RETIRING", "RETIRED"):
                 handed_over.add(note.drains)
         # The command that goes on with a handover retires the predecessor as well.
-        return Standing(current=current, unfinished=tuple(left[key] for key in sorted(left) if key not in handed_over))
+        return tuple(left[key] for key in sorted(left) if key not in handed_over)
+
+    def _left_without_pointer(self, problem: str) -> tuple[Unfinished, ...]:
+        """What is left where `current` says nothing any more: what was recorded here and lives, and every note.
+
+        Going on with one writes `current` again. Where nothing lives, nothing is in force, and the file can go.
+        """
+        left = {each.activation_id: each for each in self._left_half_done(None)}
+        for living in self._cache.living():
+            left.setdefault(living.activation_id, _left(living.activation_id, living.state))
+        if not left:
+            command = f"rm {shlex.quote(str(self._root / projection.CURRENT))}"
+            left[projection.CURRENT] = Unfinished(activation_id=projection.CURRENT, state=None, command=command)
+        return tuple(replace(left[key], problem=left[key].problem or problem) for key in sorted(left))
 
     def _sealed(self, release_folder: Path, expected_release_id: str | None) -> SealedDeployment:
         sources = build_composition_source_reader().read_sources(

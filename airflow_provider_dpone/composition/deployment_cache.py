@@ -249,8 +249,24 @@ class DeploymentCacheMaterializer:
         reach("switch", "applied")
 
     def _require_pointer(self, occurrence: Occurrence) -> None:
-        """Compare and swap: `current` is what it was when the occurrence was begun, or the occurrence already."""
-        now = projection.current_request(self.root)
+        """Compare and swap: `current` is what it was when the occurrence was begun, or the occurrence already.
+
+        One that cannot be read is written again, unless the ledger holds another activation of this root in force.
+        """
+        try:
+            now = projection.current_request(self.root)
+        except ConfigurationError as err:
+            others = [each for each in self.living() if each.activation_id != occurrence.activation_id]
+            if others:
+                named = ", ".join(f"{each.activation_id} ({each.state})" for each in others)
+                raise AdmissionRefused(
+                    "current_unreadable",
+                    happened=f"{err.happened} Other activations of this root are living: {named}.",
+                    not_done="`current` was not switched.",
+                    check=f"which of them is meant: {reconcile_command(others[0].activation_id)} writes `current` again for"
+                    " it once this activation is retired.",
+                ) from err
+            return
         if now is not None and now.activation_id == occurrence.activation_id:
             return
         found = None if now is None else now.context.deployment_id
@@ -262,6 +278,12 @@ class DeploymentCacheMaterializer:
                 not_done="`current` was not switched.",
                 check="`dponectl composition status`; this activation can only be retired.",
             )
+
+    def living(self) -> tuple[Activation, ...]:
+        """What the ledger holds and does not call RETIRED of all that was ever recorded here."""
+        coordinator = self._require_coordinator()
+        found = (coordinator.read(activation_id) for activation_id in projection.recorded_ids(self.root))
+        return tuple(each for each in found if each is not None and each.state != "RETIRED")
 
     def _unknown(self, occurrence: Occurrence, cause: Exception | None) -> ActivationUnknown:
         said = "" if cause is None else f" What was said: {_first_line(cause)}"

@@ -32,6 +32,8 @@ OCCURRENCE_SCHEMA = "dpone.activation-occurrence.v1"
 #: What a writer that was killed leaves beside the file that it was to replace.
 HALF_WRITTEN = f"*.json.{'[0-9a-f]' * 16}.new"
 
+_WHO_CHANGED_IT = "who changed it; `dponectl composition status` names the command that ends this."
+
 _CURRENT: Mapping[str, type] = {"activation_id": str, "request_sha256": str, "guard_epochs": list}
 _OCCURRENCE: Mapping[str, type] = {
     "activation_id": str,
@@ -109,7 +111,11 @@ def recorded_requests(root: Path) -> tuple[ActivationRequest, ...]:
 
 
 def _changed(activation_id: str) -> ConfigurationError:
-    return ConfigurationError("recorded_activation", happened=f"the recorded request {activation_id} was changed.")
+    return ConfigurationError(
+        "recorded_activation",
+        happened=f"the recorded request {activation_id} was changed.",
+        check=_WHO_CHANGED_IT,
+    )
 
 
 def switch(root: Path, request: ActivationRequest, guard_epochs: tuple[tuple[str, int], ...]) -> None:
@@ -135,6 +141,15 @@ def current_request(root: Path) -> ActivationRequest | None:
     """The request that `current` names; None when there is none yet."""
     activation_id = current_activation_id(root)
     return None if activation_id is None else recorded(root, activation_id)[0]
+
+
+def recorded_ids(root: Path) -> list[str]:
+    """Every activation of which something was recorded here, and the one that `current` names."""
+    folder = root / "activations"
+    stems = {path.removesuffix(".json") for path in os.listdir(folder)} if folder.is_dir() else set[str]()
+    with contextlib.suppress(ConfigurationError):
+        stems.add(current_activation_id(root) or "")
+    return sorted(filter(is_uuid, stems))
 
 
 def load_workload(root: Path, workload_id: str) -> ActiveWorkload:
@@ -222,7 +237,7 @@ def _malformed(path: Path) -> ConfigurationError:
     return ConfigurationError(
         "projection",
         happened=f"{path} is not a document that `dponectl composition activate` wrote.",
-        check="who changed it; `dponectl composition reconcile` writes it again for a recorded activation.",
+        check=_WHO_CHANGED_IT,
     )
 
 
@@ -244,7 +259,9 @@ def _read(path: Path, schema: str, members: Mapping[str, type]) -> dict[str, Any
                 happened=f"{path} does not exist: no composition has been activated in this folder.",
                 check="`dponectl composition activate`, and the setting [dpone] release_root.",
             ) from err
-        raise ConfigurationError("projection", happened=f"{path} cannot be read: {err}.") from err
+        raise ConfigurationError(
+            "projection", happened=f"{path} cannot be read: {err}.", check=_WHO_CHANGED_IT
+        ) from err
     if document.get("schema") != schema or any(type(document.get(name)) is not kind for name, kind in members.items()):
         raise _malformed(path)
     return document

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dpone.composition import deployment, projection, release
-from airflow_provider_dpone.composition.activation import CompositionActivation
+from airflow_provider_dpone.composition.activation import CompositionActivation, Standing
 from airflow_provider_dpone.composition.coordinator import CompositionActivationCoordinator
 from airflow_provider_dpone.composition.deployment_cache import DeploymentCacheMaterializer, Occurrence
 from airflow_provider_dpone.composition.execution_plan import plan_composition_execution
@@ -275,6 +275,64 @@ def test_a_damaged_note_of_which_the_ledger_holds_nothing_is_given_up_by_the_com
         activation(root, store).reconcile(noted.activation_id)
     assert activation(root, store).retire(noted.activation_id) is None
     assert activation(root, store).status().unfinished == () and store.states == {active.activation_id: "ACTIVE"}
+
+
+@pytest.mark.parametrize("damaged", ["current.json", "activations"])
+@pytest.mark.parametrize("text", ["", "{}", None])
+def test_a_pointer_that_says_nothing_is_written_again_by_the_command_that_is_named(
+    built: Path, tmp_path: Path, damaged: str, text: str | None
+) -> None:
+    """The ledger knows what is in force; the files only save the look."""
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    file = root / damaged if damaged == "current.json" else root / damaged / f"{active.activation_id}.json"
+    if text is not None:
+        file.write_text(text)
+    elif damaged == "activations":
+        file.unlink()
+    else:
+        file.unlink()
+        file.symlink_to("nowhere")
+    for step in (lambda: projection.load_workload(root, "planes"), lambda: activation(root, store).hand_over(built)):
+        with pytest.raises(ConfigurationError):
+            step()
+    (left,) = activation(root, store).status().unfinished
+    assert left.command == f"dponectl composition reconcile {active.activation_id}" and file.name in str(left.problem)
+    assert activation(root, store).reconcile(active.activation_id) == active
+    assert projection.load_workload(root, "planes").activation_id == active.activation_id
+    assert activation(root, store).status() == Standing(current=active, unfinished=())
+
+
+def test_a_damaged_pointer_where_nothing_is_in_force_can_go(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    (root / "current.json").write_text("")
+    activation(root, store).retire(active.activation_id)
+    (left,) = activation(root, store).status().unfinished
+    assert left.command == f"rm {root / 'current.json'}" and "current.json cannot be read" in str(left.problem)
+    (root / "current.json").unlink()
+    assert activation(root, store).status().unfinished == ()
+    assert activation(root, store).activate(built).state == "ACTIVE"
+
+
+def test_a_prepared_successor_does_not_replace_a_damaged_pointer_beside_another_activation_in_force(
+    built: Path, tmp_path: Path
+) -> None:
+    """Compare and swap without the pointer: the ledger says whether something else is in force under this root."""
+    root, store = tmp_path / "root", Store()
+    first = activation(root, store).activate(built)
+    store.states[first.activation_id] = "RETIRED"
+    second = activation(root, store).prepare(built)
+    store.states[first.activation_id] = "ACTIVE"
+    (root / "current.json").write_text("")
+    with pytest.raises(ActivationUnknown, match="current_unreadable"):
+        activation(root, store).reconcile(second.activation_id)
+    assert (root / "current.json").read_text() == "" and store.states[second.activation_id] == "PREPARED"
+    named = {left.activation_id: left.command for left in activation(root, store).status().unfinished}
+    assert set(named) == {first.activation_id, second.activation_id}
+    store.states[first.activation_id] = "RETIRED"
+    assert activation(root, store).reconcile(second.activation_id).state == "ACTIVE"
+    assert projection.load_workload(root, "planes").activation_id == second.activation_id
 
 
 def test_notes_that_cannot_be_listed_are_not_none(tmp_path: Path) -> None:
