@@ -33,7 +33,9 @@ def campaign() -> None:
 @click.option("--parent", help="The parent DAG, also one that was written by hand; the release's own by default.")
 @click.option("--dag", "dags", multiple=True, help="A constituent's DAG, likewise, in order.")
 @click.option("--source", type=click.Path(path_type=Path), default=Path(), help="The checkout whose commit is noted.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=3600.0, show_default=True, help="Seconds for the run.")
+@click.option(
+    "--timeout", type=click.IntRange(min=1, max=7 * 86400), default=3600, show_default=True, help="Seconds for the run."
+)
 @click.option("--keep", is_flag=True, help="Leave the activation in force at the end.")
 @click.pass_context
 def run(

@@ -22,15 +22,15 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _EXPECT = click.option("--expect", "expected", help="Refuse any other release id.")
 _PATIENCE = click.option(
     "--patience",
-    type=click.FloatRange(min=0, max=86400),
+    type=click.IntRange(min=0, max=86400),
     default=600,
     show_default=True,
     help="Seconds to wait for the last attempt of the predecessor.",
 )
 _DBT_TIMEOUT = click.option(
     "--dbt-timeout",
-    type=click.FloatRange(min=1, max=86400),
-    default=PARSE_TIMEOUT,
+    type=click.IntRange(min=1, max=86400),
+    default=int(PARSE_TIMEOUT),
     show_default=True,
     help="Seconds that dbt may take to parse a project.",
 )
@@ -46,7 +46,7 @@ def compose() -> None:
 @click.argument("source", type=_FOLDER)
 @click.argument("destination", type=click.Path(path_type=Path))
 @_DBT_TIMEOUT
-def build(source: Path, destination: Path, dbt_timeout: float) -> None:
+def build(source: Path, destination: Path, dbt_timeout: int) -> None:
     """Freeze SOURCE into the new folder DESTINATION."""
     click.echo(release.build(source, destination, dbt_timeout=dbt_timeout).release_id)
 
@@ -81,7 +81,7 @@ def show(folder: Path, workload_id: str | None) -> None:
     help="Also build it again from its own files: dbt is asked again what each project writes.",
 )
 @_DBT_TIMEOUT
-def verify(folder: Path, expected: str | None, executable: bool, rebuild: bool, dbt_timeout: float) -> None:
+def verify(folder: Path, expected: str | None, executable: bool, rebuild: bool, dbt_timeout: int) -> None:
     """Verify every byte of a release, and say which of its workloads can be executed."""
     sources = build_composition_source_reader().read_sources(folder, expected_release_id=expected)
     click.echo(f"{sources.release_id}  verified: {len(sources.workloads)} workloads")
@@ -127,7 +127,7 @@ def prepare(context: click.Context, release_folder: Path, expected: str | None) 
 @click.option("--drain", is_flag=True, help="Hand over from the activation in force: retire it first.")
 @_PATIENCE
 @click.pass_context
-def activate(context: click.Context, release_folder: Path, expected: str | None, drain: bool, patience: float) -> None:
+def activate(context: click.Context, release_folder: Path, expected: str | None, drain: bool, patience: int) -> None:
     """Activate a release. A predecessor that is in force is refused, or drained first with --drain."""
     activation = _activation(context)
     if drain:
@@ -144,7 +144,7 @@ def activate(context: click.Context, release_folder: Path, expected: str | None,
 )
 @_PATIENCE
 @click.pass_context
-def rollback(context: click.Context, deployment_id: str | None, patience: float) -> None:
+def rollback(context: click.Context, deployment_id: str | None, patience: int) -> None:
     """Hand over to a deployment that was in force before. No SQL is undone."""
     target = rollback_target(configuration(context).release_root, deployment_id)
     same = " (which is the one in force: it is activated again)" if target.current else ""
@@ -174,7 +174,7 @@ def deployments(context: click.Context) -> None:
 @click.argument("activation_id")
 @_PATIENCE
 @click.pass_context
-def reconcile(context: click.Context, activation_id: str, patience: float) -> None:
+def reconcile(context: click.Context, activation_id: str, patience: int) -> None:
     """End an activation that was left half done: it goes on where the ledger stands. Repeatable."""
     _print(_activation(context).reconcile(activation_id, patience=patience))
 
