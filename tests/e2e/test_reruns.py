@@ -126,5 +126,7 @@ def test_running_tasks_that_are_marked_or_cleared_are_settled_and_nothing_is_gre
         until(lambda: stage.tries(run_id, last)[0][1] != "RUNNING")
         locked.rollback()
     until(lambda: stage.tries(run_id, last) == [(1, "FAILED"), (2, "SUCCEEDED")])
+    # The fourth table is not locked, and has its turn when the others are over.
+    stage.api.wait_for_run(REFERENCE, run_id, timeout=240)
     stage.sweep(run_id)
     assert stage.ledger.unresolved() == ()

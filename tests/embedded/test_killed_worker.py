@@ -101,5 +101,5 @@ def test_a_kill_on_the_last_try_is_swept_and_nothing_looks_green(
 
     assert api.wait_for_run(DAG, RUN, timeout=300) == "failed"
     states = {each["map_index"]: each["state"] for each in api.task_instances(DAG, RUN)}
-    assert states == {0: "failed", 1: "success", 2: "success"}
+    assert states == {0: "failed", **dict.fromkeys((1, 2, 3), "success")}, "the tables that only waited get their turn"
     assert ledger.unresolved() == ()
