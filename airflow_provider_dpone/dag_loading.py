@@ -30,6 +30,7 @@ from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
 from airflow_provider_dpone.contracts.errors import ConfigurationError, GuardError
 from airflow_provider_dpone.hooks.roles import GuardRoles, release_root
 from airflow_provider_dpone.operators.guarded import GuardedDbtRun, GuardedOperator, MsSqlToClickHouse, PostgresToMsSql
+from airflow_provider_dpone.standing_dags import parent_dag
 from airflow_provider_dpone.task_groups.guarded_attempt import guarded_attempt
 
 _OPERATORS: dict[str, type[GuardedOperator]] = {
@@ -207,8 +208,6 @@ def _workload(root: Path, workload: ReleasedWorkload, options: DagOptions, roles
 
 
 def _parent(root: Path, release: Release, parent: ParentDag, roles: GuardRoles | None, dag: dict[str, Any]) -> DAG:
-    from airflow_provider_dpone.dags import parent_dag
-
     further = {"tags": ["dpone", release.composition.name], **_marked(dag, release)}
     return parent_dag(parent.dag_id, parent.order, release_root=str(root), roles=roles, **further)
 
