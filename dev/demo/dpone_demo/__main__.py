@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from dpone_embedded import Stack, StackError
+from dpone_embedded.statedir import StateDir
 
 from airflow_provider_dpone.contracts.errors import GuardError
 from dpone_demo import provisioning
@@ -45,6 +46,15 @@ def _external(arguments: argparse.Namespace) -> int:
 
 def _embedded(arguments: argparse.Namespace) -> int:
     state = Stack(arguments.state_dir).state
+    try:
+        with state.driven():
+            return _drive(arguments, state)
+    except StackError as err:
+        print(err, file=sys.stderr)
+        return 1
+
+
+def _drive(arguments: argparse.Namespace, state: StateDir) -> int:
     release_root = state.path / "dpone"
     stack = Stack(state.path)
     clock = Phases()

@@ -123,9 +123,14 @@ class Stack:
         if not (path / "lock").exists() and any(path.iterdir()):
             raise StackError(f"{path} is not the state folder of a stack: it holds no lock. Nothing was removed.")
         try:
-            shutil.rmtree(path)
+            # The folder itself stays: who drives the stack has it locked. The lock that makes it a stack's goes last.
+            for each in sorted(path.iterdir(), key=lambda each: each.name == "lock"):
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each)
+                else:
+                    each.unlink()
         except OSError as err:
-            raise StackError(f"The state folder {path} could not be removed: {err}.") from err
+            raise StackError(f"The state folder {path} could not be emptied: {err}.") from err
 
     def status(self) -> dict[str, Any]:
         """The document that the supervisor keeps: phase (starting ready stopping stopped failed) and services."""

@@ -8,7 +8,8 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +57,41 @@ class StateDir:
             self.logs.mkdir(exist_ok=True)
             self.logs.chmod(0o700)
         except OSError as err:
-            raise StackError(
-                f"The state folder {self.path} cannot be used: {err.strerror}. Nothing was started. "
-                "Name another one with --state-dir or DPONE_STATE_DIR."
-            ) from err
+            raise self._unusable(err) from err
         if self.path.stat().st_uid != os.geteuid():
             raise StackError(
                 f"The state folder {self.path} belongs to another user. Nothing was started. "
                 "Name another one with --state-dir or DPONE_STATE_DIR."
             )
+
+    def _unusable(self, err: OSError) -> StackError:
+        return StackError(
+            f"The state folder {self.path} cannot be used: {err.strerror}. Nothing was started. "
+            "Name another one with --state-dir or DPONE_STATE_DIR."
+        )
+
+    @contextmanager
+    def driven(self) -> Iterator[None]:
+        """Be the one that drives the stack of this folder, from before its start to after its end. Refused to a second.
+
+        The folder itself is locked: nothing of it is there before, and nothing stays. A driver that dies gives it back.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as err:
+            raise self._unusable(err) from err
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as err:
+                raise StackError(
+                    f"Another run drives the stack in {self.path}. Nothing was started, and nothing of it was touched. "
+                    "Wait for its end, or name a folder of your own with --state-dir."
+                ) from err
+            yield
+        finally:
+            os.close(handle)
 
     def lock(self) -> None:
         """Become the one supervisor of this folder. The kernel gives the lock back however we end."""
