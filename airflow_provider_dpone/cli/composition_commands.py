@@ -152,13 +152,15 @@ def rollback(context: click.Context, deployment_id: str | None, patience: int) -
     click.echo(f"    release {target.release_id}, sealed {target.sealed:%Y-%m-%d %H:%M} UTC", err=True)
     click.echo(f"    {_NO_SQL_UNDONE}", err=True)
     _print(_activation(context).roll_back(deployment_id=target.deployment_id, patience=patience))
-    click.echo(_NO_SQL_UNDONE)
 
 
 @composition.command()
 @click.pass_context
 def deployments(context: click.Context) -> None:
-    """The sealed deployments under the release root, the latest first: what --deployment of `rollback` takes."""
+    """The sealed deployments under the release root, the latest first: what --deployment of `rollback` takes.
+
+    The current one is that of the last activation here; `status` says whether that is still in force.
+    """
     for kept in kept_deployments(configuration(context).release_root):
         click.echo(kept.deployment_id)
         marks = [mark for mark, holds in (("current", kept.current), ("before the current", kept.previous)) if holds]
@@ -207,7 +209,10 @@ def status(context: click.Context, as_json: bool) -> None:
         place = standing.current.request.context
         click.echo(f"    release {place.release_id} for {place.environment}")
         click.echo(f"    deployment {place.deployment_id}")
-        click.echo(f"    before it {place.previous_deployment_id or 'none'}")
+        before = place.previous_deployment_id
+        click.echo(f"    before it {'none' if before is None else f'the deployment {before}'}")
+        if standing.current.state == "RETIRED":
+            click.echo("Nothing is in force: this activation was the last one here, and it is out of force.")
     if standing.unfinished:
         for left in () if as_json else standing.unfinished:
             state = left.state or "not in the ledger"

@@ -125,7 +125,7 @@ class Release:
                 return workload
         raise ConfigurationError(
             "workload_unknown",
-            happened=f"the release has no workload {workload_id!r}; it has {[w.workload_id for w in self.workloads]}.",
+            happened=f"the release has no workload {workload_id!r}; it has {', '.join(self.order)}.",
         )
 
     def binding(self, alias: str) -> Binding:

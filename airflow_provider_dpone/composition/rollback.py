@@ -14,6 +14,10 @@ from pathlib import Path
 from airflow_provider_dpone.composition import deployment, projection
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 
+_DIGEST = "sha256:"
+#: So many digits of an id are the fewest that tell one.
+_DIGITS = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptDeployment:
@@ -39,7 +43,7 @@ def kept_deployments(root: Path) -> tuple[KeptDeployment, ...]:
     used = Counter(each.context.deployment_id for each in projection.recorded_requests(root))
     found = []
     for folder in (root / "deployments").glob("[0-9a-f]*"):
-        deployment_id = f"sha256:{folder.name}"
+        deployment_id = _DIGEST + folder.name
         release_id = environment = problem = None
         try:
             sealed = deployment.opened(folder, deployment_id)
@@ -62,7 +66,10 @@ def kept_deployments(root: Path) -> tuple[KeptDeployment, ...]:
 
 
 def rollback_target(root: Path, deployment_id: str | None) -> KeptDeployment:
-    """The deployment that a rollback goes to: the one that is named, or the one that was in force before the current."""
+    """The deployment that a rollback goes to: the one that is named, or the one that was in force before the current.
+
+    The first digits of an id, four at least, are enough where they tell one, with or without `sha256:`.
+    """
     kept = kept_deployments(root)
     if deployment_id is None:
         named = [each for each in kept if each.previous]
@@ -75,7 +82,16 @@ def rollback_target(root: Path, deployment_id: str | None) -> KeptDeployment:
                 check="`dponectl composition deployments`; one of them can be named with --deployment.",
             )
     else:
-        named = [each for each in kept if each.deployment_id == deployment_id]
+        start = deployment_id if deployment_id.startswith(_DIGEST) else _DIGEST + deployment_id
+        told = len(start) >= len(_DIGEST) + _DIGITS
+        named = [each for each in kept if told and each.deployment_id.startswith(start)]
+        if len(named) > 1:
+            raise ConfigurationError(
+                "deployment_ambiguous",
+                happened=f"{len(named)} deployments begin with {deployment_id}.",
+                not_done="nothing was changed.",
+                check="`dponectl composition deployments`; more digits tell one.",
+            )
     if not named or named[0].problem is not None:
         raise ConfigurationError(
             "deployment_unknown",

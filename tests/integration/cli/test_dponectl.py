@@ -120,11 +120,12 @@ def test_a_prepared_activation_is_named_until_it_is_ended(dponectl: Dponectl, re
     assert successor != prepared and f"{prepared}  RETIRED" in dponectl("composition", "retire", prepared)[1]
     code, out, err = dponectl("composition", "rollback", "--patience", "5")
     assert code == 0, err
-    assert "No SQL is undone" in out
+    assert "No SQL is undone" in err
     back = out.split()[0]
     assert len({prepared, successor, back}) == 3
     code, out, _ = dponectl("composition", "retire", back)
     assert code == 0 and "No SQL is undone" in out
+    assert "Nothing is in force" in dponectl("composition", "status")[1]
 
     given_up = dponectl("composition", "prepare", str(released))[1].split()[0]
     assert f"{given_up}  RETIRED" in dponectl("composition", "retire", given_up)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from airflow_provider_dpone.cli import composition_commands
 from airflow_provider_dpone.cli.configuration import Configuration
-from airflow_provider_dpone.composition import release
+from airflow_provider_dpone.composition import release, rollback
 from airflow_provider_dpone.composition.rollback import kept_deployments, rollback_target
 from airflow_provider_dpone.contracts.errors import ConfigurationError
 from tests.support.compositions import NATIVE, Store, activation, write_source
@@ -52,7 +53,21 @@ def test_every_sealed_deployment_is_told_with_its_place(root: Path) -> None:
 def test_a_rollback_goes_to_the_one_before_or_to_the_one_that_is_named(root: Path) -> None:
     second, first = kept_deployments(root)
     assert rollback_target(root, None) == second
-    assert rollback_target(root, first.deployment_id) == first
+    for named in (first.deployment_id, first.deployment_id[:20], first.deployment_id[7:19]):
+        assert rollback_target(root, named) == first
+    for named in ("", "sha256:", first.deployment_id[:10]):
+        with pytest.raises(ConfigurationError, match="is not there"):
+            rollback_target(root, named)
+
+
+def test_digits_that_two_deployments_begin_with_tell_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins = [
+        replace(each, deployment_id=f"sha256:{'a' * 63}{number}") for number, each in enumerate(kept_deployments(root))
+    ]
+    monkeypatch.setattr(rollback, "kept_deployments", lambda _: twins)
+    with pytest.raises(ConfigurationError, match="2 deployments begin with aaaaaa"):
+        rollback_target(root, "aaaaaa")
+    assert rollback_target(root, twins[1].deployment_id) == twins[1]
 
 
 def test_where_it_goes_is_said_before_anything_is_done(root: Path, said: Any) -> None:
