@@ -117,14 +117,16 @@ class Campaign:
         self._airflow.trigger(parent, run_id, {})
         began, seen = time.monotonic(), dict[tuple[str, str, int], tuple[int, str]]()
         deadline = began + timeout
-        state, instances = "not seen", list[dict[str, Any]]()
+        state, instances, unanswered = "not seen", list[dict[str, Any]](), ""
         while True:
             try:
                 state, instances = self._airflow.run_state(parent, run_id), self._instances(constituents, run_id)
+                unanswered = ""
             except ControlUnavailable as err:
                 # The run goes on without us; only its deadline ends the looking.
-                self._say(f"    {time.monotonic() - began:5.1f} s  {err.happened}")
-                state = "not seen"
+                if err.happened != unanswered:
+                    self._say(f"    {time.monotonic() - began:5.1f} s  {err.happened} It is asked again every second.")
+                state, unanswered = "not seen", err.happened
             self._say_changes(instances, seen, time.monotonic() - began)
             if state in _TERMINAL:
                 break

@@ -95,8 +95,10 @@ def _drive(arguments: argparse.Namespace, state: StateDir) -> int:
             print(f"Airflow:  {airflow.url}  user {airflow.user}  password {airflow.password}")
             dponectl = Path(sys.executable).with_name("dponectl")
             file = provisioning.write_operator_file(stack, release_root)
-            print(f"Look:     {dponectl} --config '{file}' attempts list")
-            print(f"Stop it:  {sys.executable} -m dpone_embedded down --state-dir '{stack.state.path}'")
+            print(
+                f"Look:     {dponectl} --config '{file}' attempts list    (or composition status, ledger audit, --help)"
+            )
+            print(f"Stop it:  {stack.state.command('down')}")
         print("Reconciled." if reconciled else "NOT reconciled: see the lines marked FAIL above.", flush=True)
         return 0 if reconciled else 1
     except (StackError, GuardError, TimeoutError) as err:

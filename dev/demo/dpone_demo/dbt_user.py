@@ -30,7 +30,7 @@ def dbt_settings(work_root: Path) -> dict[str, str]:
     except ConfigurationError as refused:
         print(
             "  note: dbt runs as root here, because another OS user cannot read this checkout; clone into a folder that"
-            f" everybody may enter, and it gets a user of its own. {refused.happened}",
+            f" everybody may enter, and it gets a user of its own. What was tried: {refused.happened}",
             flush=True,
         )
         return {}

@@ -65,6 +65,8 @@ def _run(stack: Stack) -> int:
 
 
 def _down(stack: Stack) -> int:
+    if stack.status()["phase"] != "stopped":
+        print(f"stopping what runs in {stack.state.path} …", flush=True)
     stack.stop()
     return 0
 

@@ -157,7 +157,7 @@ class Stack:
             if time.monotonic() - began > (30 if phase in ("stopping", "failed", "stopped") else 1.5):
                 raise StackError(
                     f"A stack is already running in {self.state.path}. Nothing was started. "
-                    "Use it (`status`), or stop it first (`down`)."
+                    f"Use it, or stop it first: {self.state.command('down')}"
                 )
             time.sleep(0.1)
 

@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import secrets
+import shlex
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -93,6 +95,10 @@ class StateDir:
         finally:
             os.close(handle)
 
+    def command(self, name: str) -> str:
+        """What a person types for this folder: `up`, `down` or `status`."""
+        return shlex.join([sys.executable, "-m", "dpone_embedded", name, "--state-dir", str(self.path)])
+
     def lock(self) -> None:
         """Become the one supervisor of this folder. The kernel gives the lock back however we end."""
         handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -102,7 +108,7 @@ class StateDir:
             os.close(handle)
             raise StackError(
                 f"A stack is already running (or still stopping) in {self.path}. Nothing was started. "
-                "Use it (`status`), or stop it first (`down`)."
+                f"Use it, or stop it first: {self.command('down')}"
             ) from err
         self._lock = handle
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dpone_reconcile import checks, state
@@ -34,8 +38,15 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     addresses = json.load(sys.stdin)
-    attempts, found = reconcile(addresses)
-    _print(_of_the_runs(attempts, addresses["expected_tries"]), found)
+    console = Console(width=max(Console().width, 140))
+    with _engines(addresses) as engines:
+        attempts = read_attempts(engines.control)
+        console.print(_table(_of_the_runs(attempts, addresses["expected_tries"])))
+        found = []
+        for check in _checks(engines, attempts, addresses):
+            mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+            console.print(f"{mark} {escape(check.name)}: {escape(check.detail)}", highlight=False)
+            found.append(check)
     report = {
         "reconciled": all(check.passed for check in found),
         "checks": [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in found],
@@ -45,37 +56,46 @@ def main(arguments: list[str]) -> int:
     return 0 if report["reconciled"] else 1
 
 
-def reconcile(addresses: dict[str, Any]) -> tuple[list[AttemptRow], list[Check]]:
-    """Every attempt of the ledger, and every check."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """A session of each database that is looked at."""
+
+    control: SqlServer
+    warehouse: SqlServer
+    postgres: Postgres
+    clickhouse: ClickHouse
+
+
+@contextmanager
+def _engines(addresses: dict[str, Any]) -> Iterator[Engines]:
     server = {name: addresses["sqlserver"][name] for name in ("host", "port", "user", "password")}
-    control = SqlServer(**server, database=addresses["sqlserver"]["control"])
-    warehouse = SqlServer(**server, database=addresses["sqlserver"]["warehouse"])
-    postgres = Postgres(**addresses["postgres"])
-    target = dict(addresses["clickhouse"])
-    database = target.pop("database")
-    clickhouse = ClickHouse(**target)
-    try:
-        attempts = read_attempts(control)
-        ours = _of_the_runs(attempts, addresses["expected_tries"])
-        found = [
-            *checks.reference_tables(postgres, warehouse),
-            *checks.marts(warehouse),
-            *checks.published(warehouse, clickhouse, database),
-            checks.vanished(addresses["planted"], warehouse, clickhouse),
-            state.source_bytes(control, warehouse, ours),
-            state.markers(warehouse, ours),
-            state.published_tables(control, clickhouse, ours),
-            state.guards(control, ours),
-            door(control),
-            _ledger(attempts),
-            _tries(attempts, addresses["expected_tries"]),
-            _writers(writers_left(control)),
-            _readers(roles_left(postgres)),
-        ]
-    finally:
-        for engine in (control, warehouse, postgres, clickhouse):
-            engine.close()
-    return attempts, found
+    target = {name: addresses["clickhouse"][name] for name in ("host", "port", "user", "password")}
+    with (
+        closing(SqlServer(**server, database=addresses["sqlserver"]["control"])) as control,
+        closing(SqlServer(**server, database=addresses["sqlserver"]["warehouse"])) as warehouse,
+        closing(Postgres(**addresses["postgres"])) as postgres,
+        closing(ClickHouse(**target)) as clickhouse,
+    ):
+        yield Engines(control=control, warehouse=warehouse, postgres=postgres, clickhouse=clickhouse)
+
+
+def _checks(engines: Engines, attempts: list[AttemptRow], addresses: dict[str, Any]) -> Iterator[Check]:
+    """Every check, each when its turn comes: together they take half a minute."""
+    control, warehouse, clickhouse = engines.control, engines.warehouse, engines.clickhouse
+    ours = _of_the_runs(attempts, addresses["expected_tries"])
+    yield from checks.reference_tables(engines.postgres, warehouse)
+    yield from checks.marts(warehouse)
+    yield from checks.published(warehouse, clickhouse, addresses["clickhouse"]["database"])
+    yield checks.vanished(addresses["planted"], warehouse, clickhouse)
+    yield state.source_bytes(control, warehouse, ours)
+    yield state.markers(warehouse, ours)
+    yield state.published_tables(control, clickhouse, ours)
+    yield state.guards(control, ours)
+    yield door(control)
+    yield _ledger(attempts)
+    yield _tries(attempts, addresses["expected_tries"])
+    yield _writers(writers_left(control))
+    yield _readers(roles_left(engines.postgres))
 
 
 def _of_the_runs(attempts: list[AttemptRow], tries: list[list[Any]]) -> list[AttemptRow]:
@@ -113,8 +133,7 @@ def _readers(left: list[str]) -> Check:
     return unless(left, name="no attempt role of PostgreSQL can log in, none has a session", good="none")
 
 
-def _print(attempts: list[AttemptRow], found: list[Check]) -> None:
-    console = Console(width=max(Console().width, 140))
+def _table(attempts: list[AttemptRow]) -> Table:
     runs = ", ".join(sorted({attempt.run_id for attempt in attempts}))
     table = Table(title=f"Guarded attempts of the run {runs}")
     for column in _COLUMNS:
@@ -134,10 +153,7 @@ def _print(attempts: list[AttemptRow], found: list[Check]) -> None:
             "" if a.rows is None else f"{a.rows:,}",
             "" if a.bytes is None else f"{a.bytes:,}",
         )
-    console.print(table)
-    for check in found:
-        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
-        console.print(f"{mark} {check.name}: {check.detail}", highlight=False)
+    return table
 
 
 def _document(attempt: AttemptRow) -> dict[str, Any]:
