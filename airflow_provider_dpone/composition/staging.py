@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PREFIX = ".building-"
+_PREFIX = ".dpone-building-"
 _LOCK = "lock"
 
 
@@ -34,14 +34,14 @@ def _made(parent: Path) -> tuple[Path, int]:
     """A folder and the lock of it. One that another process takes for a dead one's before it is locked is made again."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        lock = _locked(folder)
+        lock = _locked(folder, os.O_CREAT)
         if lock is not None:
             return folder, lock
 
 
 def _clear(parent: Path) -> None:
     for left in parent.glob(f"{_PREFIX}*"):
-        # Another user's, or one that ends at this moment: it is left to its owner.
+        # Another user's, one that ends at this moment, or none of ours: it is left to its owner.
         with contextlib.suppress(OSError):
             lock = _locked(left)
             if lock is not None:
@@ -49,21 +49,32 @@ def _clear(parent: Path) -> None:
                 os.close(lock)
 
 
-def _locked(folder: Path) -> int | None:
-    """The lock of a folder that is still there; None when somebody has it."""
-    path = folder / _LOCK
+def _locked(folder: Path, create: int = 0) -> int | None:
+    """The lock of a folder that is still there; None when somebody has it.
+
+    Whoever died between the two leaves an empty folder without a lock, which goes here.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except BaseException:
+        descriptor = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | create, 0o600, dir_fd=place)
+    except FileNotFoundError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return None
+    else:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(_LOCK, dir_fd=place, follow_symlinks=False), os.fstat(descriptor)):
+                return descriptor
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
+        return None
+    finally:
+        os.close(place)

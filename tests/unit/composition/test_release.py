@@ -107,7 +107,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next_one_and_a_living_one_is
         killed, living = (builder.stdout.readline().strip() for builder in builders if builder.stdout is not None)
         builders[0].kill()
         builders[0].wait()
-        (tmp_path / ".building-unlocked").mkdir()
+        (tmp_path / ".dpone-building-unlocked").mkdir()
 
         release.build(source, tmp_path / "release")
 
@@ -118,6 +118,27 @@ def test_what_a_killed_build_left_is_removed_by_the_next_one_and_a_living_one_is
         for builder in builders:
             builder.kill()
             builder.communicate()
+
+
+def test_a_build_takes_nothing_away_that_no_build_made(tmp_path: Path) -> None:
+    source, elsewhere = write_source(tmp_path / "source"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("x")
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / ".dpone-building-link").symlink_to(elsewhere)
+    mine = beside / ".dpone-building-mine"
+    mine.mkdir()
+    (mine / "precious").write_text("x")
+    (beside / ".dpone-building-file").write_text("x")
+    locked = beside / ".dpone-building-locked-by-a-link"
+    locked.mkdir()
+    (locked / "lock").symlink_to(elsewhere / "precious")
+    before = sorted(tmp_path.rglob("*"))
+
+    release.build(source, beside / "release")
+
+    assert sorted(path for path in tmp_path.rglob("*") if beside / "release" not in (path, *path.parents)) == before
 
 
 @pytest.mark.parametrize(
