@@ -125,7 +125,7 @@ class MssqlSource(_End):
 
     schema_: Identifier = Field(alias="schema")
     table: Identifier
-    max_source_bytes: Annotated[int, Field(gt=0, lt=2**63)]
+    max_source_bytes: Annotated[int, Field(strict=True, gt=0, lt=2**63)]
 
 
 class ClickHouseSink(_End):
@@ -153,7 +153,7 @@ class DbtProject(_Closed):
     binding: Identifier
     project: Annotated[str, Field(pattern=r"^[A-Za-z0-9_\-][A-Za-z0-9_.\-]*$")]
     default_schema: Identifier
-    threads: Annotated[int, Field(ge=1, le=32)] = 1
+    threads: Annotated[int, Field(strict=True, ge=1, le=32)] = 1
     content_check: Literal["digest", "count"] = "digest"
 
 
@@ -217,9 +217,9 @@ class DagOptions(_Closed):
     """
 
     schedule: Annotated[str, Field(pattern=_SCHEDULE)] | None = None
-    retries: Annotated[int, Field(ge=0, le=100)] = 1
-    retry_delay_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
-    overlap_poll_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
+    retries: Annotated[int, Field(strict=True, ge=0, le=100)] = 1
+    retry_delay_seconds: Annotated[int, Field(strict=True, ge=0, le=86400)] | None = None
+    overlap_poll_seconds: Annotated[int, Field(strict=True, ge=1, le=3600)] | None = None
     tasks: Literal["in_order", "at_once"] = "in_order"
     steps: Literal["task_group", "one_task"] = "task_group"
     mapped: WorkloadId | None = None

@@ -166,6 +166,18 @@ def test_an_empty_source_is_a_whole_snapshot_too(target: World, source: type[Tab
     assert published(target) == []
 
 
+def test_rows_that_take_no_bytes_are_published(
+    target: World, source: type[TableInMemory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NULLs and empty texts alone: rows, and nothing to charge."""
+    monkeypatch.setattr(source, "measure", lambda read, columns: Measure(rows=len(read.rows), bytes=0))
+    made = route(target)
+    operation = admit(target, made)
+    rows = made.work(target.context(operation)).rows
+    assert outcome(target, made, operation) == "SUCCEEDED"
+    assert rows == len(source.rows) == len(published(target)) > 0
+
+
 def test_bytes_are_charged_before_the_first_row_is_read(target: World, source: type[TableInMemory]) -> None:
     made = route(target, max_source_bytes=9_999)
     operation = admit(target, made)
