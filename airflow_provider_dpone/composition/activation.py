@@ -269,7 +269,7 @@ class CompositionActivation:
             return left
         command = left.command if found is not None else retire_command(activation_id).strip("`")
         if not projection.is_uuid(activation_id):
-            command = f"rm {shlex.quote(str(note.path))}"
+            command = f"rm -r {shlex.quote(str(note.path))}"
         return replace(left, problem=note.problem, command=command)
 
 
