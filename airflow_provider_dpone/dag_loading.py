@@ -149,7 +149,7 @@ def _constituent(
 
 def _marked(dag: dict[str, Any], release: Release) -> dict[str, Any]:
     """The further arguments of a DAG, whose documentation says which release it is from: a campaign looks for that."""
-    mark = f"Of `{release.composition.name}`, {projection.mark(release.release_id)}."
+    mark = projection.mark(release.composition.name, release.release_id)
     return {**dag, "doc_md": "\n\n".join(filter(None, (dag.get("doc_md"), mark)))}
 
 
@@ -231,7 +231,7 @@ def _refused(dag_id: str, reason: str, release: Release | None = None) -> DAG:
         dag_id = f"{dag_id[: _ID_LIMIT - 10]}__{digest}"
     doc = f"```\n{reason}\n```"
     if release is not None:
-        doc += f"\n\nOf `{release.composition.name}`, {projection.mark(release.release_id)}."
+        doc += f"\n\n{projection.mark(release.composition.name, release.release_id)}"
     with DAG(dag_id, schedule=None, catchup=False, tags=["dpone", "refused"], doc_md=doc) as made:
         Refused(task_id="refused", reason=reason)
     return made

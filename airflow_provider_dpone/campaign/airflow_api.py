@@ -58,22 +58,21 @@ class AirflowApi:
         """DAGs with a tag, also those that are not there any more."""
         wanted: dict[str, str | int | bool] = {"tags": tag, "limit": _PAGE, "exclude_stale": False}
         answer = self._send("GET", "/api/v2/dags", params=wanted)
-        found: list[dict[str, Any]] = self._member(answer, "dags", list)
-        return found
+        return self._objects(answer, "dags")
 
     def parse_soon(self, dags: Iterable[Mapping[str, Any]]) -> None:
         """Ask the DAG processor to parse the files of these DAGs before others.
 
         Only asked: an account that may not ask, or has asked already, waits until their turn comes.
         """
-        for token in {(dag.get("bundle_name"), dag.get("fileloc")): dag.get("file_token") for dag in dags}.values():
+        files = {(str(dag.get("bundle_name")), str(dag.get("fileloc"))): dag.get("file_token") for dag in dags}
+        for token in files.values():
             self._send("PUT", f"/api/v2/parseDagFile/{quote(str(token), safe='')}")
 
     def import_errors(self) -> list[dict[str, Any]]:
         """Why DAG files could not be parsed."""
         answer = self._send("GET", "/api/v2/importErrors")
-        found: list[dict[str, Any]] = self._member(answer, "import_errors", list)
-        return found
+        return self._objects(answer, "import_errors")
 
     def last_error(self, instance: Mapping[str, Any]) -> str | None:
         """What the log of a task instance's last try says last of an error, as Airflow masked it; None if nothing."""
@@ -88,7 +87,7 @@ class AirflowApi:
         if not answer.is_success:
             return None
         lines: list[dict[str, Any]] = self._member(answer, "content", list)
-        errors = [_error(line) for line in lines if isinstance(line, dict) and line.get("level") in _ERRORS]
+        errors = [_error(line) for line in lines if isinstance(line, dict) and str(line.get("level")) in _ERRORS]
         return errors[-1] if errors else None
 
     def unpause(self, dag_id: str) -> None:
@@ -173,12 +172,23 @@ class AirflowApi:
             check="the address, the user's rights in Airflow, and whether the DAG is there.",
         )
 
+    def _objects(self, answer: httpx.Response, name: str) -> list[dict[str, Any]]:
+        """A member that is a list of objects, or a refusal like that of `_member`."""
+        found: list[Any] = self._member(answer, name, list)
+        if not all(isinstance(each, dict) for each in found):
+            raise ConfigurationError(
+                "airflow_answer",
+                happened=f"{answer.request.url.path} answered {name!r} that are no objects.",
+                check="whether the address is that of Airflow's API server itself.",
+            )
+        return found
+
     def _member(self, answer: httpx.Response, name: str, kind: type[_T]) -> _T:
         """One member of an answer, or a refusal of one that is not Airflow's."""
         self._check(answer, quoted=False)
         try:
             value = answer.json()[name]
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             value = None
         if not isinstance(value, kind):
             raise ConfigurationError(

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 
 from airflow_provider_dpone.campaign.airflow_api import AirflowApi
 from airflow_provider_dpone.composition import projection
-from airflow_provider_dpone.contracts.errors import ConfigurationError
+from airflow_provider_dpone.contracts.errors import ConfigurationError, ControlUnavailable
 
 #: What the DAGs of this provider are tagged with, and those that say why there is none in their place.
 TAG, REFUSED = "dpone", "refused"
-#: Any release: what a DAG that was written by hand does not say.
-_ANY = projection.mark("").rstrip("`")
 _ASK_AGAIN = 5.0
 
 
@@ -36,23 +34,31 @@ def wait_for_dags(
     :param by_hand: DAGs that may be of no release at all.
     """
     deadline, asked, said = time.monotonic() + timeout, -_ASK_AGAIN, False
-    waiting = dict(dags)
+    waiting, unanswered = dict(dags), ""
     while True:
-        for dag_id, release_id in dags.items():
-            if dag_id in waiting and _is_there(airflow, dag_id, release_id, dag_id in by_hand):
-                del waiting[dag_id]
-        if not waiting:
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(_missing(airflow, waiting, timeout))
-        if not said:
-            say(f"    Airflow has not parsed {', '.join(waiting)} of this release yet; it was asked to")
-            said = True
-        if time.monotonic() - asked >= _ASK_AGAIN:
-            # Those of the release before may have no tag of ours; a first release has no DAG, and maybe one beside it.
-            before = [found for dag_id in waiting if (found := airflow.dag(dag_id)) is not None]
-            airflow.parse_soon([*airflow.dags(TAG), *before])
-            asked = time.monotonic()
+        try:
+            for dag_id, release_id in dags.items():
+                if dag_id in waiting and _is_there(airflow, dag_id, release_id, dag_id in by_hand):
+                    del waiting[dag_id]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(_missing(airflow, waiting, timeout))
+            if not said:
+                say(f"    Airflow has not parsed {', '.join(waiting)} of this release yet; it was asked to")
+                said = True
+            if time.monotonic() - asked >= _ASK_AGAIN:
+                # Those of the release before may have no tag of ours; a first one has no DAG, and maybe one beside it.
+                before = [found for dag_id in waiting if (found := airflow.dag(dag_id)) is not None]
+                airflow.parse_soon([*airflow.dags(TAG), *before])
+                asked = time.monotonic()
+        except ControlUnavailable as err:
+            # Nothing was triggered, so asking again does no harm; only the deadline ends it.
+            if time.monotonic() > deadline:
+                raise
+            if err.happened != unanswered:
+                say(f"    {err.happened} It is asked again.")
+            unanswered = err.happened
         time.sleep(0.5)
 
 
@@ -61,7 +67,8 @@ def _is_there(airflow: AirflowApi, dag_id: str, release_id: str | None, by_hand:
     if found is None:
         return False
     doc = str(found.get("doc_md") or "")
-    if not (release_id is None or projection.mark(release_id) in doc or (by_hand and _ANY not in doc)):
+    of = projection.marked(doc)
+    if not (release_id is None or of == release_id or (by_hand and of is None)):
         return False
     if REFUSED in _tags(found):
         raise ConfigurationError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import uuid
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_dpone.composition.deployment import read_sealed, sync
-from airflow_provider_dpone.composition.plain_files import read_regular
+from airflow_provider_dpone.composition.plain_files import read_regular, shown
 from airflow_provider_dpone.composition.release import Release, ReleasedWorkload
 from airflow_provider_dpone.contracts import canonical
 from airflow_provider_dpone.contracts.activation import ActivationRequest, PhysicalResource, request_from
@@ -31,6 +32,8 @@ OCCURRENCE_SCHEMA = "dpone.activation-occurrence.v1"
 
 #: What a writer that was killed leaves beside the file that it was to replace.
 HALF_WRITTEN = f"*.json.{'[0-9a-f]' * 16}.new"
+
+_MARK = re.compile(r"Of `[^`]*`, release `([^`]+)`\.")
 
 _WHO_CHANGED_IT = "who changed it; `dponectl composition status` names the command that ends this."
 
@@ -168,9 +171,16 @@ def load_release(root: Path) -> Release:
     return read_sealed(folder, request.context.release_id)
 
 
-def mark(release_id: str) -> str:
-    """What the documentation of a DAG says when it was made from a release: whoever triggers it can look for this."""
-    return f"release `{release_id}`"
+def mark(name: str, release_id: str) -> str:
+    """The last line of the documentation of a DAG that was made from a release: whoever triggers it can look for this."""
+    return f"Of `{name}`, release `{release_id}`."
+
+
+def marked(documentation: str) -> str | None:
+    """The release that a DAG was made from; None when it says none. What it quotes of others before that counts for nothing."""
+    last = documentation.rstrip().rpartition("\n")[2].strip()
+    found = _MARK.fullmatch(last)
+    return None if found is None else found[1]
 
 
 def workload_of(
@@ -221,6 +231,11 @@ def occurrence(path: Path) -> dict[str, Any]:
     del members["schema"]
     if set(members) != {*_OCCURRENCE, "previous_deployment_id", "drains"} or members["activation_id"] != path.stem:
         raise _malformed(path)
+    previous, drains = members["previous_deployment_id"], members["drains"]
+    if not (previous is None or isinstance(previous, str)):
+        raise _malformed(path)
+    if not (drains is None or (isinstance(drains, str) and is_uuid(drains))):
+        raise _malformed(path)
     return members
 
 
@@ -236,7 +251,7 @@ def _current(root: Path) -> dict[str, Any]:
 def _malformed(path: Path) -> ConfigurationError:
     return ConfigurationError(
         "projection",
-        happened=f"{path} is not a document that `dponectl composition activate` wrote.",
+        happened=f"{shown(str(path))} is not a document that `dponectl composition activate` wrote.",
         check=_WHO_CHANGED_IT,
     )
 
@@ -260,7 +275,7 @@ def _read(path: Path, schema: str, members: Mapping[str, type]) -> dict[str, Any
                 check="`dponectl composition activate`, and the setting [dpone] release_root.",
             ) from err
         raise ConfigurationError(
-            "projection", happened=f"{path} cannot be read: {err}.", check=_WHO_CHANGED_IT
+            "projection", happened=f"{shown(str(path))} cannot be read: {shown(str(err))}.", check=_WHO_CHANGED_IT
         ) from err
     if document.get("schema") != schema or any(type(document.get(name)) is not kind for name, kind in members.items()):
         raise _malformed(path)

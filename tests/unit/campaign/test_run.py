@@ -118,7 +118,7 @@ def test_a_failed_parent_is_no_success_and_says_why_its_tasks_failed(
     assert said[-1].startswith("    failed: d.load, try 2: its log names no error")
 
 
-MINE, BEFORE = projection.mark("sha256:mine"), projection.mark("sha256:before")
+MINE, BEFORE = projection.mark("x", "sha256:mine"), projection.mark("x", "sha256:before")
 
 
 def test_a_dag_of_another_release_is_waited_out_and_never_triggered(
@@ -134,6 +134,12 @@ def test_a_dag_of_another_release_is_waited_out_and_never_triggered(
     assert any("has not parsed parent of this release" in line for line in said)
 
 
+def test_what_a_dag_quotes_of_other_releases_is_not_what_it_was_made_from() -> None:
+    assert projection.marked(QUOTES) == "sha256:before"
+    assert projection.marked(f"After release `sha256:before`.\n\n{MINE}\n") == "sha256:mine"
+    assert projection.marked("See release `sha256:mine`.") is None
+
+
 @pytest.mark.parametrize("docs", [[BEFORE], [], [""]], ids=["of another release", "not there", "by hand"])
 def test_dags_that_never_come_are_an_error_that_says_what_airflow_has(
     scripted: tuple[type[Airflow], str], docs: list[str]
@@ -145,7 +151,13 @@ def test_dags_that_never_come_are_an_error_that_says_what_airflow_has(
     assert ("Of another release: parent" in str(missing.value)) is bool(docs)
 
 
-@pytest.mark.parametrize(("doc", "waits"), [("By hand.", False), (BEFORE, True), (MINE, False)])
+QUOTES = f"It comes before release `sha256:mine`. {MINE}\n\n{BEFORE}"
+
+
+@pytest.mark.parametrize(
+    ("doc", "waits"),
+    [("By hand.", False), ("By hand, see release `y`.", False), (BEFORE, True), (MINE, False), (QUOTES, True)],
+)
 def test_one_that_is_named_by_hand_may_be_of_no_release_but_of_no_other(
     scripted: tuple[type[Airflow], str], doc: str, waits: bool
 ) -> None:
@@ -160,7 +172,7 @@ def test_a_dag_that_cannot_be_made_is_refused_with_its_reason(
     campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow]
 ) -> None:
     steps, _, _ = campaign
-    airflow.docs, airflow.tags = [f"```\nthe cause\n```\n\nOf `x`, {MINE}."], ("dpone", "refused")
+    airflow.docs, airflow.tags = [f"```\nthe cause\n```\n\n{MINE}"], ("dpone", "refused")
     with pytest.raises(ConfigurationError, match="dag_refused") as refused:
         steps.run_dags("parent", [], RUN, release_id="sha256:mine")
     assert "In its place stands: the cause\n" in str(refused.value)
@@ -211,3 +223,46 @@ def test_an_airflow_that_is_not_there_or_refuses_is_one_clear_error(scripted: tu
     with pytest.raises(ConfigurationError, match="airflow_refused") as refused:
         api.run_state("other", RUN)
     assert "404" in str(refused.value)
+
+
+def test_an_airflow_that_is_away_for_a_while_is_asked_again_before_anything_is_triggered(
+    campaign: tuple[Campaign, list[str], Store], airflow: type[Airflow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, said, _ = campaign
+    usual, away = airflow.do_GET, [503, 500]
+
+    def do_GET(self: Airflow) -> None:
+        self.answer({}, away.pop()) if away and self.path.endswith("/details") else usual(self)
+
+    monkeypatch.setattr(airflow, "do_GET", do_GET)
+    airflow.docs = [MINE]
+    steps.run_dags("parent", [], RUN, release_id="sha256:mine")
+    assert away == [] and any("answered 503" in line and "asked again" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/api/v2/dags?", {"dags": ["a", None]}),
+        ("/api/v2/importErrors", {"import_errors": ["a"]}),
+        ("/details", [1]),
+    ],
+)
+def test_an_answer_that_is_not_airflows_is_refused_by_name(
+    scripted: tuple[type[Airflow], str], monkeypatch: pytest.MonkeyPatch, path: str, answer: Any
+) -> None:
+    airflow, url = scripted
+    usual = airflow.do_GET
+    monkeypatch.setattr(airflow, "do_GET", lambda self: self.answer(answer) if path in self.path else usual(self))
+    airflow.docs = [BEFORE]
+    with pytest.raises(ConfigurationError, match="airflow_answer"):
+        wait_for_dags(AirflowApi(url, "u", "p"), {"parent": "sha256:mine"}, timeout=0.2)
+
+
+def test_what_airflow_answers_of_files_and_logs_is_taken_as_it_comes(scripted: tuple[type[Airflow], str]) -> None:
+    _, url = scripted
+    api = AirflowApi(url, "u", "p")
+    api.parse_soon([{"bundle_name": [], "fileloc": {}, "file_token": 1}])
+    Airflow.log = [{"level": ["error"]}, {"level": {}}]
+    assert api.last_error(instance("load", "failed")) is None
+    Airflow.log = []

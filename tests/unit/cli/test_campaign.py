@@ -53,7 +53,7 @@ def campaign(
     Airflow's DAGs say that they are of the release, or what `docs` says.
     """
     built = release.build(write_source(tmp_path / "source", composition=COMPOSITION + parent), tmp_path / "release")
-    Airflow.docs = [docs or projection.mark(built.release_id)]
+    Airflow.docs = [docs or projection.mark("small", built.release_id)]
     (tmp_path / "password").write_text("pass-of-airflow\n")
     reconciler = tmp_path / "recon ciler.py"
     reconciler.write_text(
