@@ -12,6 +12,7 @@ Whatever happens, one of three things is true afterwards: the old parent is in f
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from airflow_provider_dpone.composition.deployment_cache import (
     reconcile_command,
     retire_command,
 )
+from airflow_provider_dpone.composition.plain_files import shown
 from airflow_provider_dpone.composition.rollback import rollback_target
 from airflow_provider_dpone.composition.sources import build_composition_source_reader
 from airflow_provider_dpone.contracts.errors import AdmissionRefused, ConfigurationError, Overlap
@@ -268,9 +270,12 @@ class CompositionActivation:
         if isinstance(note, Occurrence):
             return left
         command = left.command if found is not None else retire_command(activation_id).strip("`")
-        if not projection.is_uuid(activation_id):
-            command = f"rm -r {shlex.quote(str(note.path))}"
-        return replace(left, problem=note.problem, command=command)
+        # A folder that nobody here made is not deleted by a command of ours: only its owner knows what is in it.
+        folder = note.path.is_dir() and not note.path.is_symlink()
+        over = found is None or found.state in ("ACTIVE", "RETIRED")
+        if not projection.is_uuid(activation_id) or (folder and over):
+            command = f"rm -r {_as_typed(note.path)}"
+        return replace(left, activation_id=shown(activation_id), problem=note.problem, command=command)
 
 
 #: The id of an occurrence that is only tried on. It is never noted and never sent.
@@ -282,6 +287,16 @@ _sleep: Callable[[float], None] = time.sleep
 def _left(activation_id: str, state: str | None) -> Unfinished:
     command = retire_command if state in ("RETIRING", "RETIRED") else reconcile_command
     return Unfinished(activation_id=activation_id, state=state, command=command(activation_id).strip("`"))
+
+
+def _as_typed(path: Path) -> str:
+    """A path as a shell reads it, also one of bytes that no terminal shows."""
+    if shown(str(path)) == str(path):
+        return shlex.quote(str(path))
+    typed = (
+        chr(each) if 32 <= each < 127 and chr(each) not in "'\\" else f"\\x{each:02x}" for each in os.fsencode(path)
+    )
+    return f"$'{''.join(typed)}'"
 
 
 def _require_id(activation_id: str) -> None:

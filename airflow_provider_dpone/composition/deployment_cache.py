@@ -160,7 +160,8 @@ class DeploymentCacheMaterializer:
             ) from err
 
     def is_noted(self, activation_id: str) -> bool:
-        return projection.is_uuid(activation_id) and self._note(activation_id).exists()
+        # A link that leads nowhere is a note that cannot be read, not none.
+        return projection.is_uuid(activation_id) and os.path.lexists(self._note(activation_id))
 
     def forget(self, activation_id: str) -> None:
         """Take the note of a finished occurrence away. A disk that refuses leaves a note that says what is true anyway."""

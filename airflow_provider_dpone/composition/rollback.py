@@ -7,6 +7,7 @@ they are.
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from airflow_provider_dpone.contracts.errors import ConfigurationError
 _DIGEST = "sha256:"
 #: So many digits of an id are the fewest that tell one.
 _DIGITS = 4
+#: The name of a deployment's folder; one of any other name was moved away by somebody.
+_FOLDER = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,14 @@ def kept_deployments(root: Path) -> tuple[KeptDeployment, ...]:
     used = Counter(each.context.deployment_id for each in projection.recorded_requests(root))
     found = []
     for folder in (root / "deployments").glob("[0-9a-f]*"):
+        if not _FOLDER.fullmatch(folder.name):
+            continue
         deployment_id = _DIGEST + folder.name
+        try:
+            # Of what stands there itself: a link may lead nowhere.
+            sealed_at = folder.lstat().st_mtime
+        except FileNotFoundError:
+            continue
         release_id = environment = problem = None
         try:
             sealed = deployment.opened(folder, deployment_id)
@@ -55,7 +65,7 @@ def kept_deployments(root: Path) -> tuple[KeptDeployment, ...]:
                 deployment_id=deployment_id,
                 release_id=release_id,
                 environment=environment,
-                sealed=datetime.datetime.fromtimestamp(folder.stat().st_mtime, datetime.UTC),
+                sealed=datetime.datetime.fromtimestamp(sealed_at, datetime.UTC),
                 activations=used[deployment_id],
                 current=current is not None and current.context.deployment_id == deployment_id,
                 previous=current is not None and current.context.previous_deployment_id == deployment_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -453,3 +454,63 @@ def test_an_occurrence_of_which_the_ledger_holds_nothing_is_given_up(built: Path
     assert activation(root, store).retire(noted.activation_id) is None
     assert activation(root, store).status().unfinished == ()
     assert store.states == {active.activation_id: "ACTIVE"}
+
+
+NOTE = "11111111-1111-4111-8111-111111111111"
+
+
+def link(target: str) -> Callable[[Path], None]:
+    return lambda note: note.symlink_to(target)
+
+
+def wrong(**members: object) -> Callable[[Path], int]:
+    right = {
+        "environment": "t",
+        "release_id": "r",
+        "deployment_id": OTHER,
+        "previous_deployment_id": None,
+        "drains": None,
+    }
+    document = {"schema": projection.OCCURRENCE_SCHEMA, "activation_id": NOTE, **right, **members}
+    return lambda note: note.write_bytes(canonical.exact_bytes(document))
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to nowhere": link("nowhere"),
+    "a link to itself": link(f"{NOTE}.json"),
+    "a link to a folder": link("."),
+    "drains a list": wrong(drains=["x"]),
+    "drains a mapping": wrong(drains={}),
+    "drains no id": wrong(drains="../x"),
+    "a predecessor that is a number": wrong(previous_deployment_id=5),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STRANGE))
+def test_whatever_stands_as_a_note_is_named_and_ended_by_the_command_that_is_named(
+    built: Path, tmp_path: Path, name: str
+) -> None:
+    root, store = tmp_path / "root", Store()
+    active = activation(root, store).activate(built)
+    STRANGE[name](root / "unfinished" / f"{NOTE}.json")
+    (left,) = activation(root, store).status().unfinished
+    assert left.activation_id == NOTE and left.state is None and left.problem
+    if left.command.startswith("rm "):
+        subprocess.run(["sh", "-c", left.command], check=True)
+    else:
+        assert left.command == f"dponectl composition retire {NOTE}"
+        assert activation(root, store).retire(NOTE) is None
+    assert activation(root, store).status() == Standing(current=active, unfinished=())
+
+
+def test_a_note_of_a_name_that_no_terminal_shows_is_named_as_text(built: Path, tmp_path: Path) -> None:
+    root, store = tmp_path / "root", Store()
+    activation(root, store).activate(built)
+    (root / "unfinished" / os.fsdecode(b"\xff\x1b[2J'.json")).write_text("x")
+    (left,) = activation(root, store).status().unfinished
+    for said in (left.activation_id, left.problem, left.command):
+        assert str(said).isprintable() and str(said).encode()
+    subprocess.run(["bash", "-c", left.command], check=True)
+    assert activation(root, store).status().unfinished == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,3 +101,15 @@ def test_before_a_second_one_was_in_force_there_is_none_to_go_back_to(tmp_path: 
     with pytest.raises(ConfigurationError, match="no_previous_deployment"):
         rollback_target(tmp_path, None)
     assert kept_deployments(tmp_path) == ()
+
+
+def test_what_stands_among_the_deployments_and_is_none_hides_none(root: Path) -> None:
+    whole, folder = kept_deployments(root), root / "deployments"
+    (folder / ("a" * 64)).symlink_to(folder / "nowhere")
+    (folder / ("b" * 64)).symlink_to(folder / ("b" * 64))
+    (folder / "abc.moved-away").mkdir()
+    (folder / os.fsdecode(b"a\xff\n")).mkdir()
+    now = kept_deployments(root)
+    assert [each for each in now if each.problem is None] == list(whole)
+    assert {each.deployment_id for each in now if each.problem} == {f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"}
+    assert rollback_target(root, None).previous
