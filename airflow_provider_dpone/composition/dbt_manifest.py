@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ MANIFEST_SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 PARSE_TIMEOUT = 600.0
 #: How much of what dbt said an error repeats, in bytes.
 _SAID = 6000
+#: The largest file that dbt may write, in bytes: what it says, its log, its manifest.
+_FILE_LIMIT = 1024 * 1024 * 1024
 
 
 def parse_project(project: Path, *, database: str, schema: str, timeout: float = PARSE_TIMEOUT) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def parse_project(project: Path, *, database: str, schema: str, timeout: float =
             raise ConfigurationError(
                 "dbt_parse" if code is not None else "dbt_parse_timeout",
                 happened=f"dbt {why}:\n{_end_of(said)}",
-                not_done="there is no new release, and nothing of dbt runs any more.",
+                not_done="there is no new release, and dbt and its process group were ended.",
                 check="the project by `dbt parse`; `compose build --dbt-timeout` gives a large one more time.",
             )
         manifest: dict[str, Any] = json.loads((Path(scratch) / "target" / "manifest.json").read_text(encoding="utf-8"))
@@ -86,15 +90,25 @@ def _run(command: Sequence[str], folder: str, environment: Mapping[str, str], sa
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    ended = False
     try:
-        return process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        return None
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT, _FILE_LIMIT))
+        ended = _ended(process.pid, time.monotonic() + timeout)
     finally:
-        # Also after an interrupt. One that was not waited for still has its number, so the group is its own.
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        # Also after an interrupt, and when it ended by itself and left others. It is not waited for before, so it still
+        # has its number, and the group is its own.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode if ended else None
+
+
+def _ended(child: int, deadline: float) -> bool:
+    """Whether a child ends before the deadline. It stays to be waited for."""
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _end_of(said: Path) -> str:

@@ -141,7 +141,8 @@ def _opened(root: Path, path: str) -> Iterator[BinaryIO]:
         descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError as err:
         raise ConfigurationError("release_closure", happened=f"{shown(path)} is missing in {root}.") from err
-    except OSError as err:
+    except (OSError, ValueError) as err:
+        # No file has a name with a NUL, which is no OSError.
         raise ConfigurationError(
             "release_link", happened=f"{shown(path)} is not a plain file of its own: {err}."
         ) from err

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from airflow_provider_dpone.composition import manifest, release
+from airflow_provider_dpone.composition import dbt_manifest, manifest, release
 from airflow_provider_dpone.contracts.errors import ConfigurationError
-from tests.support.compositions import write_source
+from tests.support.compositions import COMPOSITION, write_source
 
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "flights"
 
@@ -89,6 +91,38 @@ def test_a_dbt_that_does_not_end_is_ended_with_all_that_it_started(
     left = Path(f"/proc/{child.read_text()}/stat")
     assert not left.exists() or left.read_text().split(") ")[1][0] == "Z", "its child is gone with it"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["child", "dbt", "source"]
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_what_dbt_started_and_left_is_ended_when_dbt_ends(tmp_path: Path, code: int) -> None:
+    child = tmp_path / "child"
+    script = (
+        f"import subprocess; open({str(child)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid)); exit({code})"
+    )
+    found = dbt_manifest._run(
+        [sys.executable, "-c", script], str(tmp_path), {"PATH": os.environ["PATH"]}, tmp_path / "said", 60
+    )
+    assert found == code
+    left = Path(f"/proc/{child.read_text()}/stat")
+    deadline = time.monotonic() + 10
+    while left.exists() and left.read_text().split(") ")[1][0] != "Z":
+        assert time.monotonic() < deadline, "it is still running"
+        time.sleep(0.01)
+
+
+def test_what_dbt_writes_into_one_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dbt_manifest, "_FILE_LIMIT", 1024 * 1024)
+    said = tmp_path / "said"
+    script = "import time; time.sleep(1)\nwhile True: print('x' * 65536, flush=True)"
+    code = dbt_manifest._run([sys.executable, "-c", script], str(tmp_path), {"PATH": os.environ["PATH"]}, said, 60)
+    assert code not in (0, None) and said.stat().st_size <= 1024 * 1024
+
+
+def test_a_workload_of_an_impossible_name_is_refused_by_it(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source", composition=COMPOSITION.replace("native.yaml", r'"a\0b"'))
+    with pytest.raises(ConfigurationError, match=r"'a\\x00b' is not a plain file of its own"):
+        release.build(source, tmp_path / "release")
+    assert not (tmp_path / "release").exists()
 
 
 def test_what_a_killed_build_left_is_removed_by_the_next_one_and_a_living_one_is_not(tmp_path: Path) -> None:
