@@ -8,7 +8,7 @@ from typing import Any
 
 from dpone_reconcile import schemas
 from dpone_reconcile.check import Check, unless
-from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer
+from dpone_reconcile.engines import ClickHouse, Postgres, SqlServer, backticked, bracketed
 from dpone_reconcile.marts import FLIGHT_COLUMNS, expected_delays, expected_flights, expected_strangers
 from dpone_reconcile.multiset import Comparison, Multiset, compare, multiset
 
@@ -89,13 +89,20 @@ def vanished(planted: Sequence[dict[str, Any]], warehouse: SqlServer, clickhouse
     left = []
     for row in planted:
         where = f"{row['schema']}.{row['table']}"
+        names = [row[name] for name in ("schema", "table", "column")]
+        if not isinstance(row["value"], str):
+            # NULL equals nothing, so it would always have vanished.
+            raise ValueError(f"{row['value']!r} of {where} is no text that tells a planted row")
         if row["engine"] == "sqlserver":
-            table = f"[{row['schema']}].[{row['table']}]"
-            found = list(warehouse.rows(f"SELECT 1 FROM {table} WHERE [{row['column']}] = %s", (row["value"],)))
-        else:
-            table = f"`{row['schema']}`.`{row['table']}`"
-            query = f"SELECT toInt32(1) FROM {table} WHERE `{row['column']}` = {{value:String}}"
+            schema, table, column = map(bracketed, names)
+            query = f"SELECT 1 FROM {schema}.{table} WHERE {column} = %s"
+            found = list(warehouse.rows(query, (row["value"],)))
+        elif row["engine"] == "clickhouse":
+            schema, table, column = map(backticked, names)
+            query = f"SELECT toInt32(1) FROM {schema}.{table} WHERE {column} = {{value:String}}"
             found = list(clickhouse.rows(query, {"value": row["value"]}))
+        else:
+            raise ValueError(f"{row['engine']!r} is no engine in which a row was planted")
         left += [f"{row['value']} is still in {where} of {row['engine']}"] * len(found)
     if not planted:
         left.append("none was planted")

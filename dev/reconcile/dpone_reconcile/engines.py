@@ -77,7 +77,7 @@ class ClickHouse:
         with self._client.stream("POST", "/", content=content, params=given) as response:
             if response.status_code != 200:
                 raise RuntimeError(f"ClickHouse refused a query: {response.read().decode()[:500]}")
-            lines = response.iter_lines()
+            lines = _lines(response.iter_bytes())
             next(lines)
             parsers = [_parser(_unescape(kind)) for kind in next(lines).split("\t")]
             for line in lines:
@@ -85,6 +85,27 @@ class ClickHouse:
 
     def close(self) -> None:
         self._client.close()
+
+
+def bracketed(name: str) -> str:
+    """A name as SQL Server reads it."""
+    return f"[{name.replace(']', ']]')}]"
+
+
+def backticked(name: str) -> str:
+    """A name as ClickHouse reads it."""
+    escaped = name.replace("\\", "\\\\").replace("`", "\\`")
+    return f"`{escaped}`"
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    """Ended by LF alone: a text may hold every other character that ends a line somewhere."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode() for line in whole)
+    if rest:
+        yield rest.decode()
 
 
 def _parser(kind: str) -> Callable[[str], Any]:

@@ -60,5 +60,6 @@ def canonical(value: object) -> str:
         case datetime.date():
             return f"date:{value.isoformat()}"
         case str():
-            return f"text:{value}"
+            # Text may hold what stands between the values of a row.
+            return "text:" + value.replace("\\", r"\\").replace("\x1f", r"\x1f")
     raise TypeError(f"no canonical form for {type(value).__name__}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpone_reconcile.check import Check, unless
-from dpone_reconcile.engines import ClickHouse, SqlServer
+from dpone_reconcile.engines import ClickHouse, SqlServer, bracketed
 from dpone_reconcile.ledger import AttemptRow
 
 _SNAPSHOTS = "SELECT operation_key, revision, state, record_document FROM dpone_ext.snapshot_records ORDER BY revision"
@@ -111,7 +111,7 @@ def source_bytes(control: SqlServer, warehouse: SqlServer, attempts: Sequence[At
 
 def _held(warehouse: SqlServer, schema: str, table: str) -> int:
     query = "SELECT COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-    columns = [f"[{name}]" for (name,) in warehouse.rows(query, (schema, table))]
+    columns = [bracketed(name) for (name,) in warehouse.rows(query, (schema, table))]
     sizes = ", ".join(f"SUM(CAST(DATALENGTH({column}) AS bigint))" for column in columns)
-    [counted] = warehouse.rows(f"SELECT {sizes} FROM [{schema}].[{table}]")
+    [counted] = warehouse.rows(f"SELECT {sizes} FROM {bracketed(schema)}.{bracketed(table)}")
     return sum(size or 0 for size in counted)

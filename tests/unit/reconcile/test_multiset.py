@@ -35,3 +35,9 @@ def test_a_type_that_the_demo_does_not_have_is_an_error() -> None:
     assert canonical(datetime.datetime(2013, 1, 1)) != canonical(datetime.date(2013, 1, 1))
     with pytest.raises(TypeError):
         canonical(1.5)
+
+
+def test_text_that_holds_what_stands_between_values_is_another_row() -> None:
+    one, other = multiset([("a\x1ftext:b", "c")]), multiset([("a", "b\x1ftext:c")])
+    assert not compare(one, other).equal
+    assert not compare(multiset([("\x1f",)]), multiset([("\\x1f",)])).equal
