@@ -40,6 +40,8 @@ _OPERATORS: dict[str, type[GuardedOperator]] = {
 _NO_DAG = (GuardError, AirflowException, ValueError, TypeError)
 #: The longest id that is made up here; Airflow takes 250 characters.
 _ID_LIMIT = 240
+#: What stands in the id of a DAG whose own id another root has already.
+_SECOND = "__in__"
 _NO_DAG_ID = re.compile(r"[^A-Za-z0-9_.\-]")
 
 
@@ -56,32 +58,53 @@ def load_compositions(
     :param roles: which connections serve which roles.
     :param dag: further arguments of each DAG; its schedule is the composition's.
     """
-    made: dict[str, DAG] = {}
-    try:
-        path = release_root(None) if path is None else Path(path)
-    except GuardError as err:
-        made["dpone__refused"] = _refused("dpone__refused", str(err))
     # A task that starts has the file parsed for its own DAG only.
     wanted = get_parsing_context().dag_id or None
-    for root in _roots(path) if isinstance(path, Path) else ():
-        for each in _composition(root, roles, dag, wanted):
-            if each.dag_id in made:
-                digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-                each = _refused(
-                    f"{each.dag_id}__in__{_id(root)}__{digest}", f"{root}: the DAG {each.dag_id} is there already."
-                )
-            made[each.dag_id] = each
+    made = _made(path, roles, dag, wanted)
+    if wanted is not None and _SECOND in wanted and wanted not in made:
+        # Which one is refused for its name is known only when all are made.
+        made = _made(path, roles, dag, None)
     namespace.update({f"dpone_{number}_{dag_id}": each for number, (dag_id, each) in enumerate(made.items())})
     return tuple(made)
 
 
+def _made(path: str | Path | None, roles: GuardRoles | None, dag: dict[str, Any], wanted: str | None) -> dict[str, DAG]:
+    made: dict[str, DAG] = {}
+    try:
+        roots = _roots(release_root(None if path is None else str(path)))
+    except GuardError as err:
+        return {"dpone__refused": _refused("dpone__refused", str(err))}
+    for root in roots:
+        for each in _composition(root, roles, dag, wanted):
+            if each.dag_id in made:
+                digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+                each = _refused(
+                    f"{each.dag_id}{_SECOND}{_id(root)}__{digest}", f"{root}: the DAG {each.dag_id} is there already."
+                )
+            made[each.dag_id] = each
+    return made
+
+
 def _roots(path: Path) -> list[Path]:
+    """The roots at a path; none at one that is not there yet."""
+    if not path.is_absolute():
+        raise _no_root(path, "it is no absolute path, and every process of Airflow would look elsewhere")
     if _is_root(path):
         return [path]
     try:
         return [each for each in sorted(path.iterdir()) if _is_root(each)]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
+    except OSError as err:
+        raise _no_root(path, str(err.strerror)) from err
+
+
+def _no_root(path: Path, reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        "release_root",
+        happened=f"no DAG is made of {str(path)!r}: {reason}.",
+        check="the setting [dpone] release_root, or the path that load_compositions was given.",
+    )
 
 
 def _is_root(folder: Path) -> bool:
@@ -90,7 +113,8 @@ def _is_root(folder: Path) -> bool:
         os.lstat(folder / projection.CURRENT)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:
+    except (OSError, ValueError):
+        # A name with a NUL is a ValueError.
         return True
     return True
 
@@ -238,4 +262,9 @@ def _refused(dag_id: str, reason: str, release: Release | None = None) -> DAG:
 
 
 def _id(root: Path) -> str:
-    return _NO_DAG_ID.sub("_", root.resolve().name) or "composition"
+    try:
+        name = root.resolve().name
+    except (OSError, RuntimeError, ValueError):
+        # Links that lead back to themselves, or a name that no folder has.
+        name = root.name
+    return _NO_DAG_ID.sub("_", name) or "composition"

@@ -157,12 +157,24 @@ def named(task: object, field: str) -> str:
     return value
 
 
+class _Rooted(Protocol):
+    """A task that may name its folder of activated releases."""
+
+    release_root: str | None
+    root_is_named: bool
+
+
+def root_of(task: _Rooted) -> Path:
+    """A task's folder of activated releases. One that it named and that rendered to nothing is not the setting's."""
+    return release_root(named(task, "release_root") if task.root_is_named else None)
+
+
 def release_root(given: str | None) -> Path:
     """The folder of activated releases: the operator's, or the setting's. An empty text is neither."""
     from airflow.sdk.configuration import conf
 
     root = conf.get("dpone", "release_root", fallback=None) if given is None else given
-    if not root:
+    if not root or not root.strip():
         raise ConfigurationError(
             "release_root",
             happened="it is not said where the activated releases are.",

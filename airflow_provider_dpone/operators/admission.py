@@ -25,15 +25,16 @@ class AdmissionCheck(BaseOperator):
         super().__init__(**kwargs)
         self.workload_id = workload_id
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_dpone.composition import projection
         from airflow_provider_dpone.contracts.errors import Overlap, StaleEpoch
         from airflow_provider_dpone.hooks.ledger import DponeLedgerHook
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
 
-        root = release_root(self.release_root)
+        root = root_of(self)
         active = projection.load_workload(root, self.workload_id)
         request, _ = projection.recorded(root, active.activation_id)
         ledger = DponeLedgerHook((self.roles or GuardRoles()).controller)

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dpone.contracts.errors import AttemptFailed, GuardError
-from airflow_provider_dpone.hooks.roles import GuardRoles
+from airflow_provider_dpone.hooks.roles import GuardRoles, root_of
 from airflow_provider_dpone.hooks.task_attempts import TaskAttempts
 from airflow_provider_dpone.links.attempt import AttemptLink
 
@@ -36,13 +36,14 @@ class AttemptsOf(BaseOperator):
         super().__init__(**kwargs)
         self.work_task_id = work_task_id
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def attempts(self, context: Context) -> TaskAttempts:
         ti = context["ti"]
         map_index = -1 if ti.map_index is None else int(ti.map_index)
         instance = (ti.dag_id, ti.run_id, self.work_task_id, map_index)
-        return TaskAttempts(self.roles or GuardRoles(), self.release_root, instance)
+        return TaskAttempts(self.roles or GuardRoles(), str(root_of(self)), instance)
 
 
 class CloseGate(AttemptsOf):

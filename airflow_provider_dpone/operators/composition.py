@@ -28,13 +28,14 @@ class _CompositionOperator(BaseOperator):
     def __init__(self, *, release_root: str | None = None, roles: GuardRoles | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def composition(self) -> CompositionActivation:
         from airflow_provider_dpone.composition.factory import build_composition_activation
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
 
-        return build_composition_activation(release_root(self.release_root), (self.roles or GuardRoles()).services())
+        return build_composition_activation(root_of(self), (self.roles or GuardRoles()).services())
 
     def act(self, composition: CompositionActivation) -> Activation | None:
         raise NotImplementedError
@@ -138,11 +139,11 @@ class RetireComposition(_CompositionOperator):
 
     def act(self, composition: CompositionActivation) -> Activation | None:
         from airflow_provider_dpone.composition.projection import current_activation_id
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
 
         if not self.in_force:
             return composition.retire(named(self, "activation_id"))
-        activation_id = current_activation_id(release_root(self.release_root))
+        activation_id = current_activation_id(root_of(self))
         if activation_id is None:
             raise ConfigurationError("no_activation", happened="no composition has been activated in this folder.")
         return composition.retire(activation_id)

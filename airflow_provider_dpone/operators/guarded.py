@@ -69,6 +69,7 @@ class GuardedOperator(BaseOperator):
         self.overlap_poll = overlap_poll
         self.overlap_timeout = overlap_timeout
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -134,9 +135,9 @@ class GuardedOperator(BaseOperator):
 
     def _workload(self) -> ActiveWorkload:
         from airflow_provider_dpone.composition.projection import load_workload
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
 
-        active = load_workload(release_root(self.release_root), self.workload_id)
+        active = load_workload(root_of(self), self.workload_id)
         manifest = active.released.manifest
         if manifest.cell != self.cell:
             raise ConfigurationError(

@@ -35,12 +35,13 @@ class ReconcileUnknown(BaseOperator):
         super().__init__(**kwargs)
         self.attempt_sha256 = attempt_sha256
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def execute(self, context: Context) -> dict[str, Any]:
         from airflow_provider_dpone.composition.services import resume_attempt
         from airflow_provider_dpone.contracts.errors import OutcomeUnknown
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
         from airflow_provider_dpone.ledger import AttemptStore
 
         services = (self.roles or GuardRoles()).services()
@@ -48,7 +49,7 @@ class ReconcileUnknown(BaseOperator):
         if operation is None:
             raise AirflowFailException(f"the ledger holds no attempt {self.attempt_sha256}")
         if operation.state == "COMMIT_UNKNOWN":
-            settlement = resume_attempt(services, release_root(self.release_root), operation, log=_log)
+            settlement = resume_attempt(services, root_of(self), operation, log=_log)
             try:
                 operation = settlement.reconcile()
             except OutcomeUnknown as err:

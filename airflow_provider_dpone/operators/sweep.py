@@ -35,16 +35,17 @@ class SweepAttempts(BaseOperator):
     def __init__(self, *, release_root: str | None = None, roles: GuardRoles | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def execute(self, context: Context) -> dict[str, str]:
         from airflow_provider_dpone.attempts import sweep
         from airflow_provider_dpone.composition.services import free_ledger, resume_attempt
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
         from airflow_provider_dpone.ledger import AttemptStore
 
         services = (self.roles or GuardRoles()).services()
-        root = release_root(self.release_root)
+        root = root_of(self)
         # A worker that stands still in the middle of a change would keep everybody from settling anything.
         free_ledger(services)
         ti = context["ti"]

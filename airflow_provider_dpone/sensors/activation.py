@@ -42,6 +42,7 @@ class ActivationSensor(BaseOperator):
         self.interval = interval
         self.patience = patience
         self.release_root = release_root
+        self.root_is_named = release_root is not None
         self.roles = roles
 
     def execute(self, context: Context) -> str:
@@ -77,9 +78,9 @@ class ActivationSensor(BaseOperator):
     def _state(self) -> tuple[str, str] | None:
         from airflow_provider_dpone.composition.projection import current_activation_id
         from airflow_provider_dpone.hooks.ledger import DponeLedgerHook
-        from airflow_provider_dpone.hooks.roles import release_root
+        from airflow_provider_dpone.hooks.roles import root_of
 
-        root = release_root(self.release_root)
+        root = root_of(self)
         activation_id = current_activation_id(root) if self.in_force else named(self, "activation_id")
         if activation_id is None:
             return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_dpone.contracts.errors import NotQuiescent
-from airflow_provider_dpone.hooks.roles import GuardRoles, release_root
+from airflow_provider_dpone.hooks.roles import GuardRoles, root_of
 from airflow_provider_dpone.operators.closing import AttemptsOf
 from airflow_provider_dpone.triggers.quiescence import QuiescenceTrigger
 
@@ -46,7 +46,7 @@ class QuiescenceSensor(AttemptsOf):
             trigger=QuiescenceTrigger(
                 instance=(ti.dag_id, ti.run_id, self.work_task_id, map_index),
                 roles=(self.roles or GuardRoles()).to_document(),
-                release_root=str(release_root(self.release_root)),
+                release_root=str(root_of(self)),
                 interval=self.interval.total_seconds(),
             ),
             method_name="execute_complete",

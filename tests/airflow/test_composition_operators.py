@@ -138,3 +138,26 @@ def test_a_release_root_that_renders_to_nothing_is_not_the_settings(
     assert roles.release_root(None) == tmp_path
     with pytest.raises(ConfigurationError, match="release_root"):
         roles.release_root("")
+
+
+@pytest.mark.parametrize("rendered", ["", " ", None])
+def test_a_root_that_renders_to_nothing_is_not_the_settings(
+    store: Store, releases: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendered: str | None
+) -> None:
+    """What is retired would be another composition's activation."""
+    active = run(ActivateComposition, tmp_path, release=releases[0])
+    monkeypatch.setenv("AIRFLOW__DPONE__RELEASE_ROOT", str(tmp_path / "root"))
+    fields: dict[Any, dict[str, Any]] = {
+        RetireComposition: {"in_force": True},
+        ReconcileComposition: {"activation_id": active["activation_id"]},
+        PrepareComposition: {"release": releases[1]},
+        ActivateComposition: {"release": releases[1], "drain": True},
+        ActivationSensor: {"activation_id": active["activation_id"]},
+    }
+    for operator, arguments in fields.items():
+        task: Any = operator(task_id="task", release_root="{{ x }}", **arguments)
+        task.release_root = rendered
+        with pytest.raises(ConfigurationError, match="template_empty"):
+            task.execute({})
+    assert store.states == {active["activation_id"]: "ACTIVE"}
+    assert RetireComposition(task_id="task", in_force=True).execute({})["state"] == "RETIRED", "none was named"

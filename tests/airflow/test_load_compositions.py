@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_dpone.composition import deployment, release
+from airflow_provider_dpone.dags import load_compositions
 from tests.support.compositions import COMPOSITION, NATIVE, ORDINARY, Store, activation, write_source
 
 FLIGHTS = Path(__file__).resolve().parents[2] / "examples" / "flights"
@@ -316,3 +317,64 @@ def test_a_thousand_workloads_are_parsed_in_two_seconds_and_in_proportion(parsed
 def test_every_workload_of_a_large_composition_is_there(parsed: dict[str, Any]) -> None:
     workloads = {task["workload_id"] for dag in parsed["1000"]["dags"].values() for task in dag["tasks"].values()}
     assert workloads - {None} == {"delays", *(f"t{number}" for number in range(1000))}
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two roots whose DAGs have one id."""
+    folder = tmp_path_factory.mktemp("twins")
+    release.build(write_source(folder / "source"), folder / "release")
+    activation(folder / "roots" / "a", Store()).activate(folder / "release")
+    shutil.copytree(folder / "roots" / "a", folder / "roots" / "b")
+    return folder / "roots"
+
+
+def test_a_task_of_a_dag_that_another_root_has_already_finds_its_dag(
+    twins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = load_compositions({}, twins)
+    assert len(made) == 2 and "__in__b__" in made[1]
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", made[1])
+    assert made[1] in load_compositions({}, twins)
+
+
+def _link_to_itself(folder: Path) -> Path:
+    (folder / "loop").symlink_to("loop")
+    return folder / "loop"
+
+
+def _file(folder: Path) -> Path:
+    (folder / "file").write_text("")
+    return folder / "file"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        _link_to_itself,
+        _file,
+        lambda _: "",
+        lambda _: "releases",
+        lambda folder: f"{folder}/a\0b",
+        lambda _: "/" + "x" * 300,
+    ],
+    ids=["a link to itself", "a file", "no text", "relative", "NUL", "too long"],
+)
+def test_a_path_that_can_hold_no_root_says_so_and_leaves_the_file_alone(
+    tmp_path: Path, where: Callable[[Path], Path | str]
+) -> None:
+    namespace: dict[str, Any] = {}
+    (dag_id,) = load_compositions(namespace, where(tmp_path))
+    (dag,) = namespace.values()
+    assert dag_id.endswith("__refused") or len(dag_id) == 240
+    assert ("refused" in dag.tags and "release_root" in dag.doc_md) or "cannot be read" in dag.doc_md
+
+
+def test_a_folder_that_cannot_be_listed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    namespace: dict[str, Any] = {}
+    assert load_compositions(namespace, tmp_path) == ("dpone__refused",)
+    assert "Permission denied" in next(iter(namespace.values())).doc_md
