@@ -100,6 +100,8 @@ class CompositionActivation:
         if found is not None and found.state == "RETIRING":
             folder = self._cache.folder(found.request.context.deployment_id)
             return self._coordinator.finalize_retirement(found, projection_root=folder)
+        if found is None:
+            self._require_worth_draining(occurrence)
         self._drain(occurrence, patience)
         return self._cache.promote(occurrence)
 
@@ -197,6 +199,25 @@ class CompositionActivation:
         begun = self._begin(sealed, drains=None if current is None else current.activation_id)
         self._drain(begun, patience)
         return self._cache.promote(begun)
+
+    def _require_worth_draining(self, occurrence: Occurrence) -> None:
+        """A predecessor in force is not drained for a successor that would then be refused. Both may have changed since."""
+        predecessor = None if occurrence.drains is None else self._coordinator.read(occurrence.drains)
+        if predecessor is None or predecessor.state != "ACTIVE":
+            return
+        try:
+            self._coordinator.require_admissible(
+                projection_root=self._cache.folder(occurrence.deployment_id),
+                **occurrence.coordinates(),  # type: ignore[arg-type]  # the coordinates by their names
+            )
+        except (AdmissionRefused, ConfigurationError) as err:
+            raise AdmissionRefused(
+                err.reason,
+                happened=err.happened,
+                not_done=f"the predecessor {predecessor.activation_id} was not touched and is in force.",
+                check=f"{err.check} {retire_command(occurrence.activation_id)} gives this handover up.",
+                details=err.details,
+            ) from err
 
     def _drain(self, occurrence: Occurrence, patience: float) -> None:
         """Retire the predecessor; wait for its last attempt, but not for ever."""

@@ -514,3 +514,27 @@ def test_a_note_of_a_name_that_no_terminal_shows_is_named_as_text(built: Path, t
         assert str(said).isprintable() and str(said).encode()
     subprocess.run(["bash", "-c", left.command], check=True)
     assert activation(root, store).status().unfinished == ()
+
+
+@pytest.mark.parametrize("cause", ["environment", "damaged"])
+def test_a_handover_that_would_be_refused_when_gone_on_with_leaves_the_predecessor_in_force(
+    built: Path, tmp_path: Path, cause: str
+) -> None:
+    root, store = tmp_path / "root", Store()
+    first = activation(root, store).activate(built)
+    source = write_source(tmp_path / "source 2")
+    (source / "further.sql").write_text("select 1\n")
+    release.build(source, tmp_path / "release 2")
+    ours = activation(root, store)
+    begun = ours._begin(ours._sealed(tmp_path / "release 2", None), drains=first.activation_id)
+    if cause == "damaged":
+        (DeploymentCacheMaterializer(root).folder(begun.deployment_id) / "release" / "further.sql").unlink()
+    later = activation(root, store, environment="production" if cause == "environment" else None)
+
+    with pytest.raises(AdmissionRefused, match="is in force") as refused:
+        later.reconcile(begun.activation_id, patience=0)
+
+    assert f"dponectl composition retire {begun.activation_id}" in str(refused.value)
+    assert store.states == {first.activation_id: "ACTIVE"}
+    assert later.retire(begun.activation_id) is None
+    assert later.status().unfinished == () and store.states == {first.activation_id: "ACTIVE"}
