@@ -66,8 +66,7 @@ def parse_project(project: Path, *, database: str, schema: str, timeout: float =
                 not_done="there is no new release, and dbt and its process group were ended.",
                 check="the project by `dbt parse`; `compose build --dbt-timeout` gives a large one more time.",
             )
-        manifest: dict[str, Any] = json.loads((Path(scratch) / "target" / "manifest.json").read_text(encoding="utf-8"))
-    found = manifest["metadata"]["dbt_schema_version"]
+        manifest, found = _written(Path(scratch) / "target" / "manifest.json", project)
     if found != MANIFEST_SCHEMA:
         raise ConfigurationError(
             "dbt_manifest_version", happened=f"dbt wrote the manifest {found}, not {MANIFEST_SCHEMA}."
@@ -92,7 +91,10 @@ def _run(command: Sequence[str], folder: str, environment: Mapping[str, str], sa
         )
     ended = False
     try:
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT, _FILE_LIMIT))
+        _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # Without the right to raise it, a host's own lower bound stays.
+        bound = _FILE_LIMIT if allowed == resource.RLIM_INFINITY else min(_FILE_LIMIT, allowed)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (bound, bound))
         ended = _ended(process.pid, time.monotonic() + timeout)
     finally:
         # Also after an interrupt, and when it ended by itself and left others. It is not waited for before, so it still
@@ -109,6 +111,26 @@ def _ended(child: int, deadline: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def _written(path: Path, project: Path) -> tuple[dict[str, Any], str]:
+    """The manifest that dbt wrote, and of which schema it says that it is."""
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return manifest, str(manifest["metadata"]["dbt_schema_version"])
+    except (OSError, ValueError, RecursionError, LookupError, TypeError) as err:
+        raise unreadable(project.name, err) from err
+
+
+def unreadable(project: str, err: Exception) -> ConfigurationError:
+    """The refusal of a manifest in which something is not as dbt writes it."""
+    return ConfigurationError(
+        "dbt_manifest",
+        happened=f"dbt ended without an error on {project}, and left no manifest that can be read:"
+        f" {type(err).__name__}: {err}.",
+        not_done="there is no new release.",
+        check="`dbt parse` of the project with the dbt that is installed here.",
+    )
 
 
 def _end_of(said: Path) -> str:

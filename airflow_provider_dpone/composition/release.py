@@ -138,14 +138,11 @@ def build(source: Path, destination: Path, *, dbt_timeout: float = PARSE_TIMEOUT
     dbt projects are parsed (no connection is made) to learn what they write, each for at most `dbt_timeout` seconds.
     Refuses an existing destination. What it makes is verified before it has its name.
     """
-    if destination.exists():
-        raise ConfigurationError(
-            "release_exists", happened=f"{destination} exists; a release is never changed in place."
-        )
-    if destination.resolve().is_relative_to(source.resolve()):
-        raise ConfigurationError(
-            "release_inside_source", happened=f"{destination} lies in {source}; a release cannot hold itself."
-        )
+    try:
+        _require_new(source, destination)
+    except (OSError, ValueError, RuntimeError) as err:
+        # A name that no file can have, or a link that leads to itself.
+        raise _not_written(destination, err) from err
     _require_nothing_generated(source)
     try:
         with staging_folder(destination.absolute().parent) as staging:
@@ -157,6 +154,17 @@ def build(source: Path, destination: Path, *, dbt_timeout: float = PARSE_TIMEOUT
     except (OSError, shutil.Error, RecursionError) as err:
         raise _not_written(destination, err) from err
     return replace(release, root=destination)
+
+
+def _require_new(source: Path, destination: Path) -> None:
+    if os.path.lexists(destination):
+        raise ConfigurationError(
+            "release_exists", happened=f"{destination} exists; a release is never changed in place."
+        )
+    if destination.resolve().is_relative_to(source.resolve()):
+        raise ConfigurationError(
+            "release_inside_source", happened=f"{destination} lies in {source}; a release cannot hold itself."
+        )
 
 
 def require_rebuilt(root: Path, release_id: str, *, dbt_timeout: float = PARSE_TIMEOUT) -> None:
@@ -217,7 +225,7 @@ def _generate(made: Path, dbt_timeout: float) -> None:
 def _not_written(destination: Path, err: Exception) -> ConfigurationError:
     return ConfigurationError(
         "release_not_written",
-        happened=f"the release {destination} could not be written: {err}.",
+        happened=f"the release {plain_files.shown(str(destination))} could not be written: {err}.",
         not_done="there is no new release.",
         check="that its folder exists, may be written, and that the disk is not full.",
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from airflow_provider_dpone.composition.dbt_manifest import parse_project
+from airflow_provider_dpone.composition.dbt_manifest import parse_project, unreadable
 from airflow_provider_dpone.composition.manifest import (
     ArchivedTransfer,
     Composition,
@@ -114,7 +114,10 @@ def dbt_project_relations(
     database = composition.bindings[manifest.dbt.binding].database
     project = root / manifest.dbt.project
     parsed = parse_project(project, database=database, schema=manifest.dbt.default_schema, timeout=timeout)
-    return dbt_relations(parsed, database=database)
+    try:
+        return dbt_relations(parsed, database=database)
+    except (LookupError, TypeError, AttributeError) as err:
+        raise unreadable(project.name, err) from err
 
 
 def transfer_relations(composition: Composition, manifest: WorkloadManifest) -> tuple[WrittenRelation, ...]:

@@ -197,3 +197,70 @@ def test_a_publication_without_a_byte_budget_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="max_source_bytes"):
         manifest.read_workload(text.replace("max_source_bytes: 536870912", "max_source_bytes: 0"), "publish")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 300, "loop", "nowhere"])
+def test_a_destination_that_no_release_can_have_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    source = write_source(tmp_path / "source")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("not there")
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(ConfigurationError, match=r"release_not_written|release_exists"):
+        release.build(source, tmp_path / name)
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def dbt_that(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "dbt"
+    program.write_text(f"#!{sys.executable}\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+VERSION = '{"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}'
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [None, "", "[]", "{}", "\udcff", "[" * 100_000, "NaN", '{"metadata": []}']
+    + [VERSION + rest for rest in ("}", ', "nodes": [1]}', ', "nodes": {"a": null}}', ', "nodes": {"a": {}}}')],
+)
+def test_a_manifest_that_is_none_of_dbts_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifest: str | None
+) -> None:
+    source = Path(shutil.copytree(SOURCE, tmp_path / "source"))
+    given = tmp_path / "given"
+    script = "pass"
+    if manifest is not None:
+        given.write_bytes(manifest.encode("utf-8", "surrogateescape"))
+        script = (
+            "import pathlib, shutil, sys\n"
+            "target = pathlib.Path(sys.argv[sys.argv.index('--target-path') + 1])\n"
+            f"target.mkdir(); shutil.copy({str(given)!r}, target / 'manifest.json')"
+        )
+    dbt_that(script, tmp_path, monkeypatch)
+
+    with pytest.raises(ConfigurationError) as refused:
+        release.build(source, tmp_path / "release")
+
+    assert refused.value.reason == "dbt_manifest"
+    assert not (tmp_path / "release").exists()
+
+
+def test_dbt_is_asked_where_the_host_has_a_lower_bound_for_files(tmp_path: Path) -> None:
+    """A process that may not raise its own bound."""
+    program = (
+        "import pathlib, resource, sys\n"
+        "from airflow_provider_dpone.composition import dbt_manifest\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+        "def refused(pid, kind, bound):\n"
+        "    if bound[1] > resource.getrlimit(kind)[1]: raise PermissionError(1, 'Operation not permitted')\n"
+        "    return true(pid, kind, bound)\n"
+        "true, resource.prlimit = resource.prlimit, refused\n"
+        "where = pathlib.Path(sys.argv[1])\n"
+        "print(dbt_manifest._run(['true'], str(where), {'PATH': '/usr/bin:/bin'}, where / 'said', 60))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert said.stdout == "0\n", said.stderr
